@@ -1,0 +1,50 @@
+# `make` alone lists the targets. Every target that needs the environment depends on `install`, which compares a stamp
+# and returns at once when nothing changed.
+
+SHELL := bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+MAKEFLAGS += --no-builtin-rules
+
+VENV_PYTHON := .venv/bin/python
+# Narrows a test run: make test ARGS='-k rename -x'
+ARGS ?=
+
+.PHONY: help demo test test-fast install lint type format clean
+
+help: ## List the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-10s %s\n", $$1, $$2 }' Makefile
+
+demo: install ## Set up, then show an agent's plain file tools at work on mounted memory
+	@echo 'demo: mounting two stores in a temporary workspace and working on them'
+	@scripts/demo
+
+test: install ## Set up, then run every test, real mounts included (ARGS='-k name' narrows)
+	@echo 'test: running all tests, real mounts included'
+	$(VENV_PYTHON) -bb -m pytest $(ARGS)
+
+test-fast: install ## Run the tests that need no mount
+	@echo 'test-fast: running the tests that need no mount'
+	$(VENV_PYTHON) -bb -m pytest -m 'not mount' $(ARGS)
+
+install: ## Install missing system packages, and memfs with its tools in .venv
+	@scripts/setup
+
+lint: install ## Check style and formatting
+	@echo 'lint: checking style and formatting'
+	$(VENV_PYTHON) -m ruff check .
+	$(VENV_PYTHON) -m ruff format --check .
+
+type: install ## Check types (mypy --strict)
+	@echo 'type: checking types'
+	$(VENV_PYTHON) -m mypy
+
+format: install ## Format the code and fix what can be fixed
+	@echo 'format: rewriting files in place'
+	$(VENV_PYTHON) -m ruff check --fix-only .
+	$(VENV_PYTHON) -m ruff format .
+
+clean: ## Remove .venv, caches and build output
+	@echo 'clean: removing .venv, caches and build output'
+	rm -rf .venv build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	find memfs tests -depth -name __pycache__ -type d -exec rm -rf {} +

@@ -1,0 +1,159 @@
+"""The command ``memfs``: its group, and what becomes of an error."""
+
+import os
+import sys
+import traceback
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NoReturn
+
+import click
+
+from memfs import __version__
+from memfs.cli import exits
+from memfs.cli.context import Invocation, default_database
+from memfs.cli.output import note
+from memfs.model.errors import MemfsError
+
+
+def _store() -> click.Command:
+    from memfs.cli.store import store
+
+    return store
+
+
+def _memory() -> click.Command:
+    from memfs.cli.memory import memory
+
+    return memory
+
+
+def _version() -> click.Command:
+    from memfs.cli.version import version
+
+    return version
+
+
+def _mount() -> click.Command:
+    from memfs.cli.mount import mount
+
+    return mount
+
+
+def _umount() -> click.Command:
+    from memfs.cli.mount import umount
+
+    return umount
+
+
+def _status() -> click.Command:
+    from memfs.cli.mount import status
+
+    return status
+
+
+def _completion() -> click.Command:
+    from memfs.cli.completion import completion
+
+    return completion
+
+
+COMMANDS: dict[str, Callable[[], click.Command]] = {
+    "store": _store,
+    "memory": _memory,
+    "version": _version,
+    "mount": _mount,
+    "umount": _umount,
+    "status": _status,
+    "completion": _completion,
+}
+"""Every command and how to load it, in the order that help shows; on use, so that each starts quickly."""
+
+
+def _fail(message: str, code: int) -> NoReturn:
+    """End with one line on stderr; with MEMFS_DEBUG set, after the traceback of the error at hand."""
+    if os.environ.get("MEMFS_DEBUG"):
+        traceback.print_exc()
+    note(f"memfs: {message}")
+    raise click.exceptions.Exit(code)
+
+
+def _abandon_output() -> None:
+    """Nobody reads our output any more: what is still buffered must not fail at exit."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, sys.stdout.fileno())
+    os.close(nowhere)
+
+
+class MemfsGroup(click.Group):
+    """The root group: commands are loaded on use, and no error ends in a traceback."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """The names of all commands, in the order of the table."""
+        return [*COMMANDS, *super().list_commands(ctx)]
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """Load a command."""
+        load = COMMANDS.get(cmd_name)
+        return super().get_command(ctx, cmd_name) if load is None else load()
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run a command; its errors become one line on stderr and the exit code of ``memfs.cli.exits``."""
+        try:
+            result = super().invoke(ctx)
+            sys.stdout.flush()
+        except (click.ClickException, click.Abort, click.exceptions.Exit):
+            raise
+        except MemfsError as error:
+            _fail(str(error), exits.exit_code(error))
+        except KeyboardInterrupt:
+            raise click.exceptions.Exit(exits.INTERRUPTED) from None
+        except BrokenPipeError:
+            _abandon_output()
+            raise click.exceptions.Exit(exits.PIPE_CLOSED) from None
+        except OSError as error:
+            where = "" if error.filename is None else f"{os.fsdecode(error.filename)}: "
+            _fail(f"{where}{error.strerror or error}", exits.REFUSED)
+        except Exception as error:
+            hint = "" if os.environ.get("MEMFS_DEBUG") else "; MEMFS_DEBUG=1 shows where"
+            _fail(f"a fault of memfs: {type(error).__name__}: {error}{hint}", exits.INTERNAL)
+        return result
+
+
+@click.group(cls=MemfsGroup, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.option(
+    "--db",
+    type=click.Path(path_type=Path),
+    envvar="MEMFS_DB",
+    help="The database.  [env: MEMFS_DB; default: memfs/memfs.db in XDG_DATA_HOME, ~/.local/share]",
+)
+@click.version_option(__version__, prog_name="memfs")
+@click.pass_context
+def main(ctx: click.Context, db: Path | None) -> None:
+    """Memory stores for agents: plain files when mounted, every change a version.
+
+    A database holds stores, a store holds memories, and every change of a memory is kept as a version. The
+    first store that is created makes the database.
+
+    \b
+    Example:
+      memfs store create "User preferences"
+      memfs store import user-preferences ./notes
+      memfs memory list user-preferences
+
+    \b
+    Exit codes:
+      0   done
+      1   refused, or could not be done
+      2   wrong usage or invalid input
+      3   no such store, memory, version or session
+      4   conflict: something else is there, or has changed
+      5   the database could not be read or written
+      70  a fault of memfs (MEMFS_DEBUG=1 shows where)
+      75  another process held the database for too long; try again
+    """
+    ctx.obj = Invocation(db or default_database())
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,243 @@
+"""``memfs mount``, ``memfs umount`` and ``memfs status``."""
+
+import os
+import re
+from dataclasses import asdict
+from pathlib import Path
+
+import click
+
+from memfs.cli.context import Invocation, complete_store, pass_invocation
+from memfs.cli.output import Column, Format, format_option, note, write_list
+from memfs.model.errors import NotFound
+from memfs.model.records import Access, Session
+
+DEFAULT_ROOT = Path("/mnt/memory")
+DEFAULT_SCRATCH_SIZE = "64M"
+
+_SIZE = re.compile(r"(\d+)\s*([KMG]?)(?:i?B)?", re.IGNORECASE)
+_UNITS = {"": 1, "K": 1024, "M": 1024**2, "G": 1024**3}
+
+
+class SizeType(click.ParamType[int]):
+    """A number of bytes with an optional unit, powers of 1,024."""
+
+    name = "size"
+
+    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        """Raises click.BadParameter."""
+        if isinstance(value, int):
+            return value
+        found = _SIZE.fullmatch(str(value))
+        size = int(found[1]) * _UNITS[found[2].upper()] if found else 0
+        if size < 4096:
+            self.fail(f"{value!r} is no size of at least 4K: write 64M, 512K or 1G", param, ctx)
+        return size
+
+
+class AttachmentType(click.ParamType[tuple[str, Access]]):
+    """STORE or STORE:read_only."""
+
+    name = "store"
+
+    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> tuple[str, Access]:
+        """What follows the last colon is part of the name unless it is an access mode. Raises click.BadParameter."""
+        if isinstance(value, tuple):
+            return value
+        text = str(value)
+        name, _, access = text.rpartition(":")
+        chosen: Access = "read_write"
+        if access == "read_only":
+            chosen = "read_only"
+        elif access != "read_write":
+            name = text
+        if not name:
+            self.fail(f"{text!r} names no store: write STORE or STORE:read_only", param, ctx)
+        return name, chosen
+
+
+@click.command()
+@click.option(
+    "-s",
+    "--store",
+    "stores",
+    type=AttachmentType(),
+    multiple=True,
+    metavar="STORE[:read_only]",
+    shell_complete=complete_store,
+    help="A store to mount, by id, name or slug; at most 8. The default access is read_write.",
+)
+@click.option(
+    "--root",
+    type=click.Path(path_type=Path, file_okay=False),
+    default=DEFAULT_ROOT,
+    show_default=True,
+    help="An empty or new directory to mount the stores in.",
+)
+@click.option("--session", "session_id", metavar="ID", help="Attribute changes to this session; else one is made.")
+@click.option(
+    "--scratch-size",
+    type=SizeType(),
+    default=DEFAULT_SCRATCH_SIZE,
+    show_default=True,
+    help="What may be written beside the stores; it is gone at unmount.",
+)
+@click.option("--foreground", is_flag=True, help="Stay, log to stderr, and unmount at Ctrl-C.")
+@click.option(
+    "--allow-other/--no-allow-other",
+    default=None,
+    help="Let other users in, as far as file permissions let them. The default for root.",
+)
+@pass_invocation
+def mount(
+    invocation: Invocation,
+    stores: tuple[tuple[str, Access], ...],
+    root: Path,
+    session_id: str | None,
+    scratch_size: int,
+    foreground: bool,
+    allow_other: bool | None,
+) -> None:
+    """Mount stores as directories of plain files.
+
+    Each store appears under ROOT by its slug; whatever else is written under ROOT is scratch and gone at unmount.
+    Returns when every mount answers, and prints the path of each.
+
+    \b
+    Example:
+      memfs mount -s notes -s team-standards:read_only
+      ls /mnt/memory
+    """
+    from memfs.mount import control
+    from memfs.mount.root import check_root
+    from memfs.mount.runtime import RootState
+    from memfs.mount.supervisor import Plan
+
+    root = Path(os.path.realpath(root))
+    if allow_other is None:
+        allow_other = os.getuid() == 0
+    elif allow_other:
+        _check_allow_other()
+    state = RootState(root)
+    with state.hold() as lock:
+        control.prepare(state)
+        check_root(root, invocation.db)
+        session = _session(invocation, stores, root, session_id)
+        plan = Plan(
+            root=root,
+            database=invocation.db.absolute(),
+            session=session,
+            scratch_size=scratch_size,
+            allow_other=allow_other,
+        )
+
+        def announce() -> None:
+            for attachment in session.attachments:
+                click.echo(attachment.mount_path)
+
+        try:
+            if foreground:
+                control.run_foreground(plan, state, lock, announce)
+            else:
+                control.run_background(plan, state, lock)
+                announce()
+        except BaseException:
+            if not state.record_path.exists():
+                state.lock_path.unlink(missing_ok=True)
+            raise
+
+
+def _check_allow_other() -> None:
+    """Raises click.UsageError where fusermount3 would refuse it without saying how to allow it."""
+    if os.getuid() == 0:
+        return
+    try:
+        lines = Path("/etc/fuse.conf").read_text().splitlines()
+    except OSError:
+        lines = []
+    if not any(line.strip() == "user_allow_other" for line in lines):
+        raise click.UsageError("--allow-other needs the line user_allow_other in /etc/fuse.conf: ask root to add it")
+
+
+def _session(
+    invocation: Invocation, stores: tuple[tuple[str, Access], ...], root: Path, session_id: str | None
+) -> Session:
+    """The session to mount: the one named, where it exists, else a new one with these stores."""
+    from dataclasses import replace
+
+    from memfs.workspace.sessions import Resource
+
+    with invocation.workspace() as workspace:
+        wanted = [(workspace.stores.resolve(name), access) for name, access in stores]
+        if session_id is not None:
+            try:
+                session = workspace.sessions.get(session_id)
+            except NotFound:
+                if not wanted:
+                    raise
+            else:
+                attached = [(a.memory_store_id, a.access) for a in session.attachments]
+                if wanted and [(store.id, access) for store, access in wanted] != attached:
+                    raise click.UsageError(
+                        f"the session {session_id} has other stores, and a session's stores are fixed: leave out -s"
+                    )
+                for store_id, _ in attached:
+                    workspace.sessions.check_attachable(workspace.stores.resolve(store_id))
+                return replace(
+                    session,
+                    attachments=tuple(
+                        replace(a, mount_path=os.fspath(root / Path(a.mount_path).name)) for a in session.attachments
+                    ),
+                )
+        resources = [Resource(store, access) for store, access in wanted]
+        return workspace.sessions.create(resources, os.fspath(root), session_id)
+
+
+@click.command()
+@click.argument("root", type=click.Path(path_type=Path, file_okay=False), required=False)
+def umount(root: Path | None) -> None:
+    """Unmount the stores under ROOT, with the scratch beside them.
+
+    What was written is committed first; returns when the processes are gone. ROOT may be left out where only one is
+    mounted.
+
+    \b
+    Example:
+      memfs umount /mnt/memory
+    """
+    from memfs.mount import control
+
+    state, record = control.find(None if root is None else Path(os.path.realpath(root)), DEFAULT_ROOT)
+    users = control.holders(Path(record.root))
+    control.take_down(state, record)
+    for user in users:
+        note(f"memfs: {user.name} (pid {user.pid}) was using {record.root}; what it writes there from now on fails")
+
+
+@click.command()
+@format_option
+def status(format_: Format) -> None:
+    """Show what is mounted, for which session, and whether it answers.
+
+    The state is ``mounted``, ``silent`` (it does not answer), ``unmounted`` (taken down from outside) or ``dead`` (its
+    supervisor is gone; ``memfs umount`` clears it away).
+
+    \b
+    Example:
+      memfs status
+    """
+    from memfs.mount import control
+
+    write_list(
+        format_,
+        map(asdict, control.status()),
+        [
+            Column("PATH", fixed=True),
+            Column("STATE", fixed=True),
+            Column("ACCESS", fixed=True),
+            Column("SESSION", fixed=True),
+            Column("PID", fixed=True, right=True),
+            Column("STORE"),
+        ],
+        lambda item: [item["path"], item["state"], item["access"], item["session_id"], str(item["pid"]), item["name"]],
+    )

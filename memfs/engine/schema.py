@@ -1,0 +1,148 @@
+"""The SQLite schema, as sqlite-utils migrations.
+
+The comments stand inside the statements on purpose: SQLite keeps them, so that someone who opens the file with
+sqlite-utils or Datasette reads what each column means.
+"""
+
+from sqlite_utils import Database
+from sqlite_utils.migrations import Migrations
+
+APPLICATION_ID = 0x6D656D66
+"""``memf``: marks a file as ours (PRAGMA application_id)."""
+
+migrations = Migrations("memfs")
+
+
+@migrations(name="0001_workspace")
+def workspace(db: Database) -> None:
+    """Stores, memories, versions, contents, kept directories, sessions, the change sequence, and two views."""
+    for statement in (
+        """
+        CREATE TABLE workspace (
+            id TEXT PRIMARY KEY,       -- wrk_...; there is one row
+            created_at TEXT NOT NULL   -- RFC 3339, UTC, like every ..._at
+        )
+        """,
+        """
+        CREATE TABLE memory_stores (
+            id TEXT PRIMARY KEY,          -- memstore_...
+            name TEXT NOT NULL,           -- not unique
+            description TEXT NOT NULL,
+            metadata TEXT NOT NULL,       -- JSON object of text to text
+            created_at TEXT NOT NULL,
+            updated_at TEXT NOT NULL,     -- of name, description, metadata or archiving; not of memories
+            archived_at TEXT              -- null while the store can be changed
+        )
+        """,
+        """
+        CREATE TABLE contents (
+            sha256 TEXT PRIMARY KEY,      -- of the bytes, hexadecimal; each distinct text is kept once
+            size_bytes INTEGER NOT NULL,
+            bytes BLOB NOT NULL           -- UTF-8; a BLOB because some tools end a TEXT at NUL
+        )
+        """,
+        """
+        CREATE TABLE changes (
+            sequence INTEGER PRIMARY KEY AUTOINCREMENT, -- rises by every change; what followers remember
+            store_id TEXT NOT NULL REFERENCES memory_stores (id) ON DELETE CASCADE,
+            subject TEXT NOT NULL CHECK (subject IN ('memory', 'directories', 'store')),
+            memory_id TEXT                -- which memory changed, where subject is memory
+        )
+        """,
+        """
+        CREATE TABLE memory_versions (
+            sequence INTEGER PRIMARY KEY, -- the change that made it
+            id TEXT NOT NULL UNIQUE,      -- memver_...
+            store_id TEXT NOT NULL REFERENCES memory_stores (id) ON DELETE CASCADE,
+            memory_id TEXT NOT NULL,      -- mem_...; outlives the row in memories
+            operation TEXT NOT NULL CHECK (operation IN ('created', 'modified', 'deleted')),
+            path TEXT,                    -- null when redacted
+            content_size_bytes INTEGER,   -- null when deleted or redacted
+            content_sha256 TEXT REFERENCES contents (sha256), -- null when deleted or redacted
+            created_at TEXT NOT NULL,
+            created_by_type TEXT NOT NULL CHECK (
+                created_by_type IN ('session_actor', 'api_actor', 'user_actor', 'service_account_actor')
+            ),
+            created_by_id TEXT NOT NULL,
+            redacted_at TEXT,
+            redacted_by_type TEXT,
+            redacted_by_id TEXT
+        )
+        """,
+        "CREATE INDEX memory_versions_of_store ON memory_versions (store_id, sequence)",
+        "CREATE INDEX memory_versions_of_memory ON memory_versions (memory_id, sequence)",
+        "CREATE INDEX memory_versions_of_content ON memory_versions (content_sha256)",
+        """
+        CREATE TABLE memories (
+            id TEXT PRIMARY KEY,          -- mem_...; survives renames
+            store_id TEXT NOT NULL REFERENCES memory_stores (id) ON DELETE CASCADE,
+            path TEXT NOT NULL,           -- within the store, starts with /
+            head_version_id TEXT NOT NULL REFERENCES memory_versions (id),
+            content_sha256 TEXT NOT NULL REFERENCES contents (sha256), -- the head's, repeated for fast listings
+            content_size_bytes INTEGER NOT NULL,
+            created_at TEXT NOT NULL,
+            updated_at TEXT NOT NULL,
+            file_mode INTEGER,            -- permission bits set through a mount; null: the mount's default
+            file_mtime_ns INTEGER,        -- modification time seen through mounts, ns; null: updated_at
+            file_inode INTEGER,           -- inode number seen through mounts; null: derived from id
+            UNIQUE (store_id, path)
+        )
+        """,
+        "CREATE INDEX memories_of_content ON memories (content_sha256)",
+        """
+        CREATE TABLE kept_directories (
+            store_id TEXT NOT NULL REFERENCES memory_stores (id) ON DELETE CASCADE,
+            path TEXT NOT NULL,           -- a directory that exists even when no memory lies below it
+            updated_at TEXT NOT NULL,
+            file_mode INTEGER,
+            file_mtime_ns INTEGER,
+            file_inode INTEGER,
+            PRIMARY KEY (store_id, path)
+        )
+        """,
+        """
+        CREATE TABLE sessions (
+            id TEXT PRIMARY KEY,          -- sesn_...
+            created_at TEXT NOT NULL,
+            ended_at TEXT
+        )
+        """,
+        """
+        CREATE TABLE session_attachments (
+            session_id TEXT NOT NULL REFERENCES sessions (id) ON DELETE CASCADE,
+            position INTEGER NOT NULL,    -- order of attachment, from 0
+            store_id TEXT NOT NULL,
+            access TEXT NOT NULL CHECK (access IN ('read_write', 'read_only')),
+            store_name TEXT NOT NULL,     -- as it was at attachment
+            store_description TEXT NOT NULL,
+            mount_path TEXT NOT NULL,
+            instructions TEXT NOT NULL,
+            PRIMARY KEY (session_id, position)
+        )
+        """,
+        """
+        CREATE VIEW current_memories AS
+        SELECT memory_stores.name AS store, memories.path, CAST(contents.bytes AS TEXT) AS text,
+               memories.content_size_bytes AS size_bytes, memories.updated_at,
+               memory_versions.created_by_type AS last_actor_type, memory_versions.created_by_id AS last_actor_id,
+               memories.id AS memory_id, memories.head_version_id, memories.store_id
+        FROM memories
+        JOIN memory_stores ON memory_stores.id = memories.store_id
+        JOIN memory_versions ON memory_versions.id = memories.head_version_id
+        JOIN contents ON contents.sha256 = memories.content_sha256
+        ORDER BY memory_stores.name, memories.path
+        """,
+        """
+        CREATE VIEW history AS
+        SELECT memory_versions.created_at, memory_stores.name AS store, memory_versions.path,
+               memory_versions.operation, memory_versions.created_by_type AS actor_type,
+               memory_versions.created_by_id AS actor_id, memory_versions.content_size_bytes AS size_bytes,
+               CAST(contents.bytes AS TEXT) AS text, memory_versions.redacted_at,
+               memory_versions.id AS version_id, memory_versions.memory_id, memory_versions.store_id
+        FROM memory_versions
+        JOIN memory_stores ON memory_stores.id = memory_versions.store_id
+        LEFT JOIN contents ON contents.sha256 = memory_versions.content_sha256
+        ORDER BY memory_versions.sequence DESC
+        """,
+    ):
+        db.execute(statement)

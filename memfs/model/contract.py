@@ -1,0 +1,76 @@
+"""Records as the JSON objects of CONTRACT.md 1: pure functions that every adapter shares.
+
+``content`` is text, or None where the record was read without it (the basic view).
+"""
+
+from typing import Any
+
+from memfs.model.records import Attachment, Memory, MemoryVersion, Store
+
+JsonObject = dict[str, Any]
+
+
+def _text(content: bytes | None) -> str | None:
+    return None if content is None else content.decode()
+
+
+def store_object(store: Store) -> JsonObject:
+    """A ``memory_store``."""
+    return {
+        "id": store.id,
+        "type": "memory_store",
+        "name": store.name,
+        "description": store.description,
+        "metadata": dict(store.metadata),
+        "created_at": store.created_at,
+        "updated_at": store.updated_at,
+        "archived_at": store.archived_at,
+    }
+
+
+def memory_object(memory: Memory) -> JsonObject:
+    """A ``memory``."""
+    return {
+        "id": memory.id,
+        "type": "memory",
+        "memory_store_id": memory.memory_store_id,
+        "memory_version_id": memory.memory_version_id,
+        "path": memory.path,
+        "content": _text(memory.content),
+        "content_size_bytes": memory.content_size_bytes,
+        "content_sha256": memory.content_sha256,
+        "created_at": memory.created_at,
+        "updated_at": memory.updated_at,
+    }
+
+
+def version_object(version: MemoryVersion) -> JsonObject:
+    """A ``memory_version``; what a deleted or redacted one no longer has is None."""
+    return {
+        "id": version.id,
+        "type": "memory_version",
+        "memory_store_id": version.memory_store_id,
+        "memory_id": version.memory_id,
+        "operation": version.operation,
+        "path": version.path,
+        "content": _text(version.content),
+        "content_size_bytes": version.content_size_bytes,
+        "content_sha256": version.content_sha256,
+        "created_at": version.created_at,
+        "created_by": version.created_by.as_json(),
+        "redacted_at": version.redacted_at,
+        "redacted_by": None if version.redacted_by is None else version.redacted_by.as_json(),
+    }
+
+
+def attachment_object(attachment: Attachment) -> JsonObject:
+    """An attachment as a session's resource."""
+    return {
+        "type": "memory_store",
+        "memory_store_id": attachment.memory_store_id,
+        "access": attachment.access,
+        "instructions": attachment.instructions,
+        "name": attachment.name,
+        "description": attachment.description,
+        "mount_path": attachment.mount_path,
+    }

@@ -1,0 +1,186 @@
+"""Records: frozen values that the engine returns and the adapters show.
+
+Times are RFC 3339 text in UTC with microseconds, ``2026-11-30T09:12:01.000123Z``: they sort as text. File times are
+integers, nanoseconds since the epoch. Field names are those of CONTRACT.md 1.
+"""
+
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Literal
+
+MAX_CONTENT_BYTES = 102_400
+MAX_MEMORIES = 2_000
+MAX_ATTACHMENTS = 8
+MAX_INSTRUCTIONS = 4_096
+MAX_DIRECTORIES = 4_000
+"""Directories kept for their own sake in one store (made by mkdir, or emptied through a mount)."""
+
+Operation = Literal["created", "modified", "deleted"]
+Access = Literal["read_write", "read_only"]
+ActorType = Literal["session_actor", "api_actor", "user_actor", "service_account_actor"]
+
+_ACTOR_ID_FIELD: dict[ActorType, str] = {
+    "session_actor": "session_id",
+    "api_actor": "api_key_id",
+    "user_actor": "user_id",
+    "service_account_actor": "service_account_id",
+}
+
+
+def now() -> str:
+    """The present as RFC 3339 text."""
+    return format_time(datetime.now(UTC))
+
+
+def format_time(moment: datetime) -> str:
+    """An aware datetime as RFC 3339 text in UTC, always with six digits of a second: text order is time order."""
+    return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+
+
+def time_ns(text: str) -> int:
+    """RFC 3339 text as nanoseconds since the epoch."""
+    moment = datetime.fromisoformat(text)
+    return int(moment.timestamp()) * 1_000_000_000 + moment.microsecond * 1_000
+
+
+@dataclass(frozen=True, slots=True)
+class Actor:
+    """Who did something."""
+
+    type: ActorType
+    id: str
+
+    def as_json(self) -> dict[str, str]:
+        """The actor with the field name that its type has in CONTRACT.md 1."""
+        return {"type": self.type, _ACTOR_ID_FIELD[self.type]: self.id}
+
+
+@dataclass(frozen=True, slots=True)
+class Store:
+    """A named collection of memories."""
+
+    id: str
+    name: str
+    description: str
+    metadata: dict[str, str]
+    created_at: str
+    updated_at: str
+    archived_at: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Memory:
+    """A live memory with its head's facts; ``content`` is None where it was not asked for."""
+
+    id: str
+    memory_store_id: str
+    memory_version_id: str
+    path: str
+    content_size_bytes: int
+    content_sha256: str
+    created_at: str
+    updated_at: str
+    content: bytes | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryVersion:
+    """An immutable row of a memory's history.
+
+    ``content_size_bytes`` and ``content_sha256`` are None when deleted or redacted, ``path`` when redacted;
+    ``content`` also where it was not asked for. ``sequence`` orders all versions of a workspace.
+    """
+
+    id: str
+    memory_store_id: str
+    memory_id: str
+    sequence: int
+    operation: Operation
+    path: str | None
+    content_size_bytes: int | None
+    content_sha256: str | None
+    created_at: str
+    created_by: Actor
+    redacted_at: str | None = None
+    redacted_by: Actor | None = None
+    content: bytes | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class FileAttributes:
+    """What a mount keeps about a memory or directory beside its text: None where the mount's default holds.
+
+    ``mode`` are permission bits, ``mtime_ns`` nanoseconds since the epoch, ``inode`` the number that stat shows.
+    """
+
+    mode: int | None = None
+    mtime_ns: int | None = None
+    inode: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Head:
+    """What a mirror needs of a live memory: its path and the version it points at."""
+
+    memory_id: str
+    version_id: str
+    path: str
+    size: int
+    sha256: str
+    updated_at: str
+    attributes: FileAttributes
+
+
+@dataclass(frozen=True, slots=True)
+class Directory:
+    """A directory kept for its own sake, whether or not memories lie below it."""
+
+    path: str
+    updated_at: str
+    attributes: FileAttributes
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """One store at a change sequence number."""
+
+    sequence: int
+    store: Store
+    heads: list[Head]
+    directories: list[Directory]
+
+
+@dataclass(frozen=True, slots=True)
+class Changes:
+    """What became of a store since a sequence number: the present state of everything that changed.
+
+    ``heads`` maps each changed memory's id to its head, or to None where it is gone. ``directories`` is the whole
+    list where any changed, else None; so is ``store``.
+    """
+
+    sequence: int
+    heads: dict[str, Head | None]
+    directories: list[Directory] | None
+    store: Store | None
+
+
+@dataclass(frozen=True, slots=True)
+class Attachment:
+    """A store bound to a session; name and description as they were then."""
+
+    memory_store_id: str
+    access: Access
+    name: str
+    description: str
+    mount_path: str
+    instructions: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Session:
+    """One run of one agent; its attachments never change."""
+
+    id: str
+    created_at: str
+    attachments: tuple[Attachment, ...] = field(default_factory=tuple)
+    ended_at: str | None = None

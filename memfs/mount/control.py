@@ -1,0 +1,197 @@
+"""Making, asking about and taking down mounts from another process."""
+
+import logging
+import os
+import select
+import signal
+import sys
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from memfs.model.errors import MountFailed
+from memfs.model.records import Access
+from memfs.mount.processes import answers, mounted_at
+from memfs.mount.root import clear_dead
+from memfs.mount.runtime import RootRecord, RootState, records
+from memfs.mount.supervisor import STOP_SECONDS, Plan, Supervisor, configure_log
+
+log = logging.getLogger(__name__)
+
+ANSWER_SECONDS = 2.0
+
+
+def prepare(state: RootState) -> None:
+    """With the root's lock held: clear away what a supervisor that died has left there."""
+    record = state.read()
+    if record is not None:
+        clear_dead(Path(record.root), [Path(mount.path) for mount in record.mounts], created_root=record.created_root)
+        state.record_path.unlink(missing_ok=True)
+
+
+def run_foreground(plan: Plan, state: RootState, lock: int, ready: Callable[[], None]) -> None:
+    """Supervise in this process until a signal. Raises MountFailed."""
+    configure_log(None)
+    Supervisor(plan, state, [lock]).run(ready)
+
+
+def run_background(plan: Plan, state: RootState, lock: int) -> None:
+    """Supervise in a process of its own; returns when every mount answers. Raises MountFailed."""
+    receiving, telling = os.pipe()
+    sys.stdout.flush()
+    sys.stderr.flush()
+    child = os.fork()
+    if child == 0:
+        try:
+            os.close(receiving)
+            os.setsid()
+            if os.fork() == 0:
+                _supervise(plan, state, lock, telling)
+        finally:
+            os._exit(0)
+    os.close(telling)
+    os.waitpid(child, 0)
+    with open(receiving) as answer:
+        said = answer.read().strip()
+    if said != "ok":
+        raise MountFailed(said or f"the supervisor ended before anything was mounted: see {state.log_path}")
+
+
+def _supervise(plan: Plan, state: RootState, lock: int, telling: int) -> None:
+    """The life of a supervisor in the background; says ``ok`` or what failed on ``telling``, then closes it."""
+    null = os.open(os.devnull, os.O_RDWR)
+    log_file = os.open(state.log_path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
+    os.dup2(null, 0)
+    os.dup2(log_file, 1)
+    os.dup2(log_file, 2)
+    configure_log(state.log_path)
+    supervisor = Supervisor(plan, state, [lock, telling])
+
+    def tell(text: str) -> None:
+        if telling in supervisor.private:
+            supervisor.private.remove(telling)
+            with suppress(BrokenPipeError):
+                os.write(telling, text.encode())
+            os.close(telling)
+
+    try:
+        supervisor.run(lambda: tell("ok"))
+    except MountFailed as error:
+        log.error("%s", error)
+        tell(str(error))
+    except BaseException as error:
+        log.exception("the supervisor failed")
+        tell(f"the supervisor failed ({error}): see {state.log_path}")
+
+
+@dataclass(frozen=True, slots=True)
+class MountStatus:
+    """One mount, as it is now: ``mounted``, ``silent`` (it does not answer) or ``dead`` (its supervisor is gone)."""
+
+    root: str
+    path: str
+    name: str
+    memory_store_id: str
+    access: Access
+    session_id: str
+    pid: int
+    state: str
+    log: str
+    database: str
+
+
+def status() -> list[MountStatus]:
+    """Every mount of this user."""
+    found = []
+    for state, record in records():
+        alive = state.alive()
+        for mount in record.mounts:
+            if not alive:
+                condition = "dead"
+            elif not mounted_at(Path(mount.path)):
+                condition = "unmounted"
+            else:
+                condition = "mounted" if answers(Path(mount.path), ANSWER_SECONDS) else "silent"
+            found.append(
+                MountStatus(
+                    root=record.root,
+                    path=mount.path,
+                    name=mount.name,
+                    memory_store_id=mount.memory_store_id,
+                    access=mount.access,
+                    session_id=record.session_id,
+                    pid=mount.pid,
+                    state=condition,
+                    log=os.fspath(state.log_path),
+                    database=record.database,
+                )
+            )
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class Holder:
+    """A process that has something below a root open, or works there."""
+
+    pid: int
+    name: str
+
+
+def holders(root: Path) -> list[Holder]:
+    """Who uses a root, as far as this user may see; asks /proc only, never the mounts."""
+    prefix = f"{root}/"
+    found = []
+    for entry in os.listdir("/proc"):
+        if not entry.isdecimal() or int(entry) == os.getpid():
+            continue
+        links = [f"/proc/{entry}/cwd"]
+        try:
+            links += [f"/proc/{entry}/fd/{descriptor}" for descriptor in os.listdir(f"/proc/{entry}/fd")]
+            if any(f"{os.readlink(link)}/".startswith(prefix) for link in links):
+                name = Path(f"/proc/{entry}/comm").read_text().strip()
+                found.append(Holder(int(entry), name))
+        except OSError:
+            continue  # not ours to see, or gone
+    return found
+
+
+def find(root: Path | None, default: Path) -> tuple[RootState, RootRecord]:
+    """The root that is meant: the one given, else the only one there is, else the default. Raises MountFailed."""
+    known = records()
+    if root is None:
+        wanted = [item for item in known if item[1].root == os.fspath(default)] if len(known) != 1 else known
+    else:
+        wanted = [item for item in known if item[1].root == os.fspath(root)]
+    if wanted:
+        return wanted[0]
+    if root is None and known:
+        raise MountFailed(f"{len(known)} roots are mounted: name one ({', '.join(record.root for _, record in known)})")
+    raise MountFailed(f"nothing of memfs is mounted at {root or default}: 'memfs status' shows what is")
+
+
+def take_down(state: RootState, record: RootRecord) -> None:
+    """Commit and unmount everything of a root, and return when its processes are gone. Raises MountFailed."""
+    try:
+        supervisor = os.pidfd_open(record.pid)
+    except ProcessLookupError:
+        supervisor = None
+    try:
+        if supervisor is not None and state.alive():
+            try:
+                signal.pidfd_send_signal(supervisor, signal.SIGTERM)
+            except PermissionError:
+                raise MountFailed(f"{record.root} is another user's mount: they, or root, can take it down") from None
+            seconds = 2 * STOP_SECONDS
+            if not select.select([supervisor], [], [], seconds)[0]:
+                raise MountFailed(f"the supervisor {record.pid} did not end in {seconds:.0f} s: see {state.log_path}")
+        else:
+            with state.hold():
+                prepare(state)
+                state.remove()
+    finally:
+        if supervisor is not None:
+            os.close(supervisor)
+    left = [mount.path for mount in record.mounts if mounted_at(Path(mount.path))]
+    if left:
+        raise MountFailed(f"{', '.join(left)} could not be unmounted: see {state.log_path}")

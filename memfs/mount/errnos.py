@@ -1,0 +1,54 @@
+"""Which errno each of our errors is: the one table of the mount adapter."""
+
+import errno
+
+from memfs.model.errors import (
+    AmbiguousName,
+    Busy,
+    ContentNotText,
+    ContentTooLarge,
+    InvalidPath,
+    InvalidRequest,
+    MemfsError,
+    MountFailed,
+    NameNotUtf8,
+    NotFound,
+    PathConflict,
+    PathTooLong,
+    PreconditionFailed,
+    ReadOnly,
+    StorageFailed,
+    StorageFull,
+    StoreArchived,
+    StoreFull,
+    TooManyStores,
+    UnusableDatabase,
+)
+
+ERRNO: dict[type[MemfsError], int] = {
+    AmbiguousName: errno.EINVAL,
+    Busy: errno.EAGAIN,
+    ContentNotText: errno.EILSEQ,
+    ContentTooLarge: errno.EFBIG,
+    InvalidPath: errno.EINVAL,
+    InvalidRequest: errno.EINVAL,
+    MemfsError: errno.EIO,
+    MountFailed: errno.EIO,
+    NameNotUtf8: errno.EILSEQ,
+    NotFound: errno.ESTALE,
+    PathConflict: errno.EEXIST,
+    PathTooLong: errno.ENAMETOOLONG,
+    PreconditionFailed: errno.ESTALE,
+    ReadOnly: errno.EROFS,
+    StorageFailed: errno.EIO,
+    StorageFull: errno.ENOSPC,
+    StoreArchived: errno.EROFS,
+    StoreFull: errno.ENOSPC,
+    TooManyStores: errno.EINVAL,
+    UnusableDatabase: errno.EIO,
+}
+
+
+def errno_of(error: MemfsError) -> int:
+    """The errno that a tool can act on."""
+    return ERRNO[type(error)]

@@ -1,0 +1,293 @@
+"""The pyfuse3 adapter: bytes, attributes and errnos; what an operation means stands in ``memfs.vfs``."""
+
+import errno
+import functools
+import logging
+import os
+import stat
+from collections.abc import Callable, Coroutine, Sequence
+from typing import Any, Concatenate, ParamSpec, TypeVar, cast
+
+import pyfuse3
+
+from memfs.model.errors import MemfsError
+from memfs.mount.errnos import errno_of
+from memfs.mount.invalidation import Invalidator
+from memfs.vfs import DirectoryNode, FileHandle, FileNode, Filesystem, Node
+
+log = logging.getLogger(__name__)
+
+TIMEOUT_SECONDS = 1.0
+"""How long a kernel may trust attributes and names before it asks again."""
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+_EXPECTED = frozenset({errno.ENOENT, errno.EEXIST, errno.ENOTEMPTY, errno.ENOTDIR, errno.EISDIR, errno.ESTALE})
+"""What programs provoke all the time while they look around; not worth a line in the log."""
+
+
+def handler(
+    function: Callable[Concatenate["StoreOperations", P], Coroutine[Any, Any, R]],
+) -> Callable[Concatenate["StoreOperations", P], Coroutine[Any, Any, R]]:
+    """Guard a request handler: every exception becomes an errno, and none ends the mount."""
+    operation = function.__name__
+
+    @functools.wraps(function)
+    async def guarded(self: "StoreOperations", *args: P.args, **kwargs: P.kwargs) -> R:
+        try:
+            return await function(self, *args, **kwargs)
+        except pyfuse3.FUSEError:
+            raise
+        except MemfsError as error:
+            number = errno_of(error)
+            if number not in _EXPECTED:
+                log.info("refused operation=%s errno=%s reason=%s", operation, errno.errorcode[number], error)
+            raise pyfuse3.FUSEError(number) from None
+        except OSError as error:
+            number = error.errno or errno.EIO
+            if number not in _EXPECTED:
+                log.info("refused operation=%s errno=%s reason=%s", operation, errno.errorcode.get(number), error)
+            raise pyfuse3.FUSEError(number) from None
+        except Exception:
+            log.exception("failed operation=%s errno=EIO", operation)
+            raise pyfuse3.FUSEError(errno.EIO) from None
+        finally:
+            self.invalidator.drop(self.filesystem.tree.stale)
+
+    return cast("Callable[Concatenate[StoreOperations, P], Coroutine[Any, Any, R]]", guarded)
+
+
+class StoreOperations(pyfuse3.Operations):
+    """Answers a kernel for one filesystem."""
+
+    # Handlers for "." and ".." exist only for NFS export, which a store is not made for.
+    supports_dot_lookup = False
+    enable_writeback_cache = False
+
+    def __init__(self, filesystem: Filesystem, invalidator: Invalidator, *, uid: int, gid: int) -> None:
+        """``uid`` and ``gid`` own every file."""
+        super().__init__()
+        self.filesystem = filesystem
+        self.invalidator = invalidator
+        self.uid = uid
+        self.gid = gid
+
+    def _attributes(self, node: Node) -> pyfuse3.EntryAttributes:
+        entry = pyfuse3.EntryAttributes()
+        entry.st_ino = node.inode
+        entry.attr_timeout = entry.entry_timeout = TIMEOUT_SECONDS
+        mode = node.mode & ~0o222 if self.filesystem.read_only or self.filesystem.tree.archived else node.mode
+        if isinstance(node, DirectoryNode):
+            entry.st_mode = stat.S_IFDIR | mode
+            entry.st_nlink = 2 + node.directories if node.attached else 0
+            entry.st_size = 0
+        elif isinstance(node, FileNode):
+            entry.st_mode = stat.S_IFREG | mode
+            entry.st_nlink = 1 if node.attached else 0
+            entry.st_size = node.size
+            entry.st_blocks = (node.size + 511) // 512
+        entry.st_blksize = 4096
+        entry.st_uid = self.uid
+        entry.st_gid = self.gid
+        entry.st_atime_ns = node.atime_ns
+        entry.st_mtime_ns = node.mtime_ns
+        entry.st_ctime_ns = node.ctime_ns
+        return entry
+
+    def _known(self, node: Node) -> pyfuse3.EntryAttributes:
+        """Attributes for an answer with which the kernel gains a reference."""
+        entry = self._attributes(node)
+        self.filesystem.remember(node)
+        return entry
+
+    def _opened(self, handle: FileHandle) -> pyfuse3.FileInfo:
+        key = handle.node.content_key()
+        # Pages from before stay good while the text is the same.
+        keep = handle.node.served == key
+        handle.node.served = key
+        return pyfuse3.FileInfo(fh=handle.number, keep_cache=keep)
+
+    # Names. The kernel has applied the caller's umask to each mode already.
+
+    @handler
+    async def lookup(self, parent_inode: int, name: bytes, ctx: pyfuse3.RequestContext) -> pyfuse3.EntryAttributes:
+        self.filesystem.peek()
+        return self._known(self.filesystem.lookup(parent_inode, name))
+
+    async def forget(self, inode_list: Sequence[tuple[int, int]]) -> None:
+        for inode, count in inode_list:
+            self.filesystem.forget(inode, count)
+
+    @handler
+    async def mkdir(
+        self, parent_inode: int, name: bytes, mode: int, ctx: pyfuse3.RequestContext
+    ) -> pyfuse3.EntryAttributes:
+        return self._known(await self.filesystem.mkdir(parent_inode, name, mode))
+
+    @handler
+    async def mknod(
+        self, parent_inode: int, name: bytes, mode: int, rdev: int, ctx: pyfuse3.RequestContext
+    ) -> pyfuse3.EntryAttributes:
+        return self._known(await self.filesystem.mknod(parent_inode, name, mode))
+
+    @handler
+    async def symlink(
+        self, parent_inode: int, name: bytes, target: bytes, ctx: pyfuse3.RequestContext
+    ) -> pyfuse3.EntryAttributes:
+        raise pyfuse3.FUSEError(errno.EPERM)
+
+    @handler
+    async def link(
+        self, inode: int, new_parent_inode: int, new_name: bytes, ctx: pyfuse3.RequestContext
+    ) -> pyfuse3.EntryAttributes:
+        raise pyfuse3.FUSEError(errno.EPERM)
+
+    @handler
+    async def unlink(self, parent_inode: int, name: bytes, ctx: pyfuse3.RequestContext) -> None:
+        await self.filesystem.unlink(parent_inode, name)
+
+    @handler
+    async def rmdir(self, parent_inode: int, name: bytes, ctx: pyfuse3.RequestContext) -> None:
+        await self.filesystem.rmdir(parent_inode, name)
+
+    @handler
+    async def rename(
+        self,
+        parent_inode_old: int,
+        name_old: bytes,
+        parent_inode_new: int,
+        name_new: bytes,
+        flags: int,
+        ctx: pyfuse3.RequestContext,
+    ) -> None:
+        if flags & ~(pyfuse3.RENAME_NOREPLACE | pyfuse3.RENAME_EXCHANGE):
+            raise pyfuse3.FUSEError(errno.EINVAL)
+        await self.filesystem.rename(
+            parent_inode_old,
+            name_old,
+            parent_inode_new,
+            name_new,
+            noreplace=bool(flags & pyfuse3.RENAME_NOREPLACE),
+            exchange=bool(flags & pyfuse3.RENAME_EXCHANGE),
+        )
+
+    # Attributes
+
+    @handler
+    async def getattr(self, inode: int, ctx: pyfuse3.RequestContext) -> pyfuse3.EntryAttributes:
+        self.filesystem.peek()
+        return self._attributes(self.filesystem.node(inode))
+
+    @handler
+    async def setattr(
+        self,
+        inode: int,
+        attr: pyfuse3.EntryAttributes,
+        fields: pyfuse3.SetattrFields,
+        fh: int | None,
+        ctx: pyfuse3.RequestContext,
+    ) -> pyfuse3.EntryAttributes:
+        # Owner and group are the mount's; the kernel has refused those who may not ask (DESIGN.md 12).
+        node = await self.filesystem.set_attributes(
+            inode,
+            mode=attr.st_mode if fields.update_mode else None,
+            atime_ns=attr.st_atime_ns if fields.update_atime else None,
+            mtime_ns=attr.st_mtime_ns if fields.update_mtime else None,
+            size=attr.st_size if fields.update_size else None,
+            handle=fh,
+        )
+        return self._attributes(node)
+
+    @handler
+    async def statfs(self, ctx: pyfuse3.RequestContext) -> pyfuse3.StatvfsData:
+        figures = self.filesystem.statfs()
+        answer = pyfuse3.StatvfsData()
+        for field in ("f_bsize", "f_frsize", "f_blocks", "f_bfree", "f_bavail", "f_files", "f_ffree", "f_favail"):
+            setattr(answer, field, getattr(figures, field))
+        answer.f_namemax = figures.f_namemax
+        return answer
+
+    # Files
+
+    @handler
+    async def create(
+        self, parent_inode: int, name: bytes, mode: int, flags: int, ctx: pyfuse3.RequestContext
+    ) -> tuple[pyfuse3.FileInfo, pyfuse3.EntryAttributes]:
+        handle = await self.filesystem.create(parent_inode, name, mode, flags, ctx.pid)
+        return self._opened(handle), self._known(handle.node)
+
+    @handler
+    async def open(self, inode: int, flags: int, ctx: pyfuse3.RequestContext) -> pyfuse3.FileInfo:
+        return self._opened(await self.filesystem.open(inode, flags, ctx.pid))
+
+    @handler
+    async def read(self, fh: int, off: int, size: int) -> bytes:
+        return self.filesystem.read(fh, off, size)
+
+    @handler
+    async def write(self, fh: int, off: int, buf: bytes) -> int:
+        node = self.filesystem.file(fh).node
+        known = node.served == node.content_key()
+        written = self.filesystem.write(fh, off, buf)
+        if known:
+            # The kernel has put the same bytes into its pages.
+            node.served = node.content_key()
+        return written
+
+    @handler
+    async def flush(self, fh: int) -> None:
+        node = self.filesystem.file(fh).node
+        known = node.served == node.content_key()
+        await self.filesystem.flush(fh)
+        if known:
+            node.served = node.content_key()
+
+    @handler
+    async def fsync(self, fh: int, datasync: bool) -> None:
+        node = self.filesystem.file(fh).node
+        known = node.served == node.content_key()
+        await self.filesystem.fsync(fh)
+        if known:
+            node.served = node.content_key()
+
+    @handler
+    async def release(self, fh: int) -> None:
+        await self.filesystem.release(fh)
+
+    # Directories
+
+    @handler
+    async def opendir(self, inode: int, ctx: pyfuse3.RequestContext) -> int:
+        return (await self.filesystem.opendir(inode)).number
+
+    @handler
+    async def readdir(self, fh: int, start_id: int, token: pyfuse3.ReaddirToken) -> None:
+        directory = self.filesystem.open_directory(fh)
+        for position in range(start_id, len(directory.entries)):
+            name, node = directory.entries[position]
+            itself = position < 2
+            if not itself and not (node.parent is directory.node and os.fsencode(node.name) == name):
+                continue
+            if not pyfuse3.readdir_reply(token, name, self._attributes(node), position + 1):
+                break
+            if not itself:  # the kernel keeps no reference for "." and ".."
+                self.filesystem.remember(node)
+
+    @handler
+    async def releasedir(self, fh: int) -> None:
+        self.filesystem.releasedir(fh)
+
+    @handler
+    async def fsyncdir(self, fh: int, datasync: bool) -> None:
+        await self.filesystem.sync()
+
+
+def mount_options(*, read_only: bool, allow_other: bool, name: str) -> set[str]:
+    """Options for pyfuse3.init; nosuid and nodev are libfuse's defaults."""
+    options: set[str] = set(pyfuse3.default_options) | {f"fsname={name}", "subtype=memfs"}
+    if read_only:
+        options.add("ro")
+    if allow_other:
+        options.add("allow_other")
+    return options

@@ -1,0 +1,152 @@
+"""What the kernel says of processes and mounts: descriptors that are held, capabilities, mount points."""
+
+import ctypes
+import errno
+import fcntl
+import os
+import re
+import struct
+import threading
+from dataclasses import dataclass
+from pathlib import Path
+
+from memfs.model.errors import MountFailed
+
+_libc = ctypes.CDLL(None, use_errno=True)
+
+MS_NOSUID = 2
+MS_NODEV = 4
+MNT_DETACH = 2
+_PR_SET_PDEATHSIG = 1
+_PR_SET_NAME = 15
+_CAP_SYS_ADMIN = 21
+_FS_IOC_GETFLAGS = 0x80086601
+_FS_IOC_SETFLAGS = 0x40086602
+_FS_IMMUTABLE_FL = 0x10
+
+
+def holds_open(pid: int, inode: int) -> bool:
+    """Whether the process of a thread has an inode open, by number; False where /proc does not tell.
+
+    /proc/PID/fdinfo names the inode itself, so that asking does not touch the mount (which is waiting for us).
+    """
+    if pid <= 0:
+        return False
+    directory = f"/proc/{pid}/fdinfo"
+    line = f"ino:\t{inode}\n"
+    try:
+        for descriptor in os.listdir(directory):
+            try:
+                with open(f"{directory}/{descriptor}") as info:
+                    if line in info.read():
+                        return True
+            except OSError:
+                continue  # closed meanwhile
+    except OSError:
+        return False
+    return False
+
+
+def die_with_parent(parent: int, signal_number: int) -> None:
+    """Get a signal when the parent process ends, even if that is why this was not called in time."""
+    _libc.prctl(_PR_SET_PDEATHSIG, signal_number, 0, 0, 0)
+    if os.getppid() != parent:
+        os.kill(os.getpid(), signal_number)
+
+
+def set_process_name(name: str) -> None:
+    """What ps and top show of this thread; at most 15 bytes."""
+    _libc.prctl(_PR_SET_NAME, name.encode()[:15], 0, 0, 0)
+
+
+def can_mount() -> bool:
+    """Whether this process has CAP_SYS_ADMIN."""
+    text = Path("/proc/self/status").read_text()
+    found = re.search(r"^CapEff:\s*([0-9a-f]+)$", text, re.MULTILINE)
+    return found is not None and bool(int(found[1], 16) >> _CAP_SYS_ADMIN & 1)
+
+
+def mount_tmpfs(path: Path, *, size: int, mode: int) -> None:
+    """Mount a tmpfs. Raises OSError."""
+    data = f"size={size},mode={mode:o}".encode()
+    if _libc.mount(b"memfs-scratch", os.fsencode(path), b"tmpfs", MS_NOSUID | MS_NODEV, data):
+        number = ctypes.get_errno()
+        raise OSError(number, os.strerror(number), os.fspath(path))
+
+
+def detach(path: Path) -> None:
+    """Unmount lazily: gone from the tree at once, from the kernel when its last user is. Raises OSError."""
+    if _libc.umount2(os.fsencode(path), MNT_DETACH):
+        number = ctypes.get_errno()
+        raise OSError(number, os.strerror(number), os.fspath(path))
+
+
+def set_immutable(path: Path, *, immutable: bool) -> bool:
+    """Set or clear a directory's immutable flag, which binds root too; False where the filesystem has none."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        (flags,) = struct.unpack("l", fcntl.ioctl(descriptor, _FS_IOC_GETFLAGS, bytes(8)))
+        flags = flags | _FS_IMMUTABLE_FL if immutable else flags & ~_FS_IMMUTABLE_FL
+        fcntl.ioctl(descriptor, _FS_IOC_SETFLAGS, struct.pack("l", flags))
+    except OSError as error:
+        if error.errno in (errno.ENOTTY, errno.EOPNOTSUPP, errno.EPERM, errno.EINVAL):
+            return False
+        raise
+    finally:
+        os.close(descriptor)
+    return True
+
+
+@dataclass(frozen=True, slots=True)
+class MountPoint:
+    """A line of /proc/self/mountinfo."""
+
+    path: Path
+    kind: str
+    source: str
+
+
+def mount_points() -> list[MountPoint]:
+    """Everything mounted in our namespace, in the order of mounting; reading this asks no filesystem."""
+    points = []
+    for line in Path("/proc/self/mountinfo").read_bytes().splitlines():
+        before, _, after = line.partition(b" - ")
+        fields, (kind, source, *_) = before.split(b" "), after.split(b" ")
+        path = re.sub(rb"\\([0-7]{3})", lambda found: bytes([int(found[1], 8)]), fields[4])
+        points.append(MountPoint(Path(os.fsdecode(path)), os.fsdecode(kind), os.fsdecode(source)))
+    return points
+
+
+def mounted_at(path: Path) -> list[MountPoint]:
+    """What is mounted exactly at a path, the topmost last."""
+    return [point for point in mount_points() if point.path == path]
+
+
+def answers(path: Path, seconds: float) -> bool:
+    """Whether the filesystem at a path answers in time; asked from a thread, so that a dead one cannot hold us."""
+    answered = threading.Event()
+
+    def ask() -> None:
+        try:
+            os.statvfs(path)
+        except OSError:
+            return
+        answered.set()
+
+    thread = threading.Thread(target=ask, daemon=True)
+    thread.start()
+    thread.join(seconds)
+    return answered.is_set()
+
+
+def check_device() -> None:
+    """Raises MountFailed where /dev/fuse is missing or something else."""
+    try:
+        status = os.stat("/dev/fuse")
+    except OSError as error:
+        raise MountFailed(
+            f"/dev/fuse cannot be used ({error.strerror}): load the fuse module, or run the container"
+            " with --device /dev/fuse"
+        ) from None
+    if status.st_rdev != os.makedev(10, 229):
+        raise MountFailed("/dev/fuse is not the FUSE device: give the container --device /dev/fuse")

@@ -1,0 +1,155 @@
+"""What is mounted on this machine: a small directory with one record, one lock and one log for each root.
+
+The record tells other commands about a root; the lock is held by its supervisor, so that a record whose lock is free
+is one of a supervisor that died. Both go when the root is unmounted.
+"""
+
+import fcntl
+import hashlib
+import json
+import os
+import stat
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from memfs.model.errors import MountFailed
+from memfs.model.records import Access
+
+
+@dataclass(frozen=True, slots=True)
+class MountRecord:
+    """One store's mount below a root. ``pid`` is its worker's."""
+
+    path: str
+    memory_store_id: str
+    name: str
+    access: Access
+    pid: int
+
+
+@dataclass(frozen=True, slots=True)
+class RootRecord:
+    """A root and its mounts. ``pid`` is the supervisor's; ``scratch_pid`` that of an ordinary user's scratch worker."""
+
+    root: str
+    database: str
+    session_id: str
+    pid: int
+    scratch: str
+    scratch_pid: int | None
+    created_root: bool
+    mounts: tuple[MountRecord, ...]
+
+
+def runtime_directory() -> Path:
+    """Where records are: /run/memfs for root, else memfs below XDG_RUNTIME_DIR or a private directory of the user's.
+
+    Raises MountFailed where another user has taken that place.
+    """
+    uid = os.getuid()
+    if uid == 0:
+        path = Path("/run/memfs")
+    elif given := os.environ.get("XDG_RUNTIME_DIR"):
+        path = Path(given) / "memfs"
+    else:
+        path = Path(tempfile.gettempdir()) / f"memfs-{uid}"
+    try:
+        path.mkdir(mode=0o700, parents=True, exist_ok=True)
+        status = path.lstat()
+    except OSError as error:
+        raise MountFailed(
+            f"the runtime directory {path} cannot be used: {error.strerror}; set XDG_RUNTIME_DIR"
+        ) from None
+    if not stat.S_ISDIR(status.st_mode) or status.st_uid != uid or status.st_mode & 0o022:
+        raise MountFailed(f"the runtime directory {path} is not yours alone: set XDG_RUNTIME_DIR to one that is")
+    return path
+
+
+class RootState:
+    """The record, lock and log of one root."""
+
+    def __init__(self, root: Path, directory: Path | None = None) -> None:
+        self.root = root
+        base = (directory or runtime_directory()) / hashlib.sha256(os.fsencode(root)).hexdigest()[:24]
+        self.record_path = base.with_suffix(".json")
+        self.lock_path = base.with_suffix(".lock")
+        self.log_path = base.with_suffix(".log")
+
+    def read(self) -> RootRecord | None:
+        """The record, or None where there is none."""
+        try:
+            return _parse(self.record_path.read_text())
+        except FileNotFoundError:
+            return None
+
+    def write(self, record: RootRecord) -> None:
+        """Replace the record, whole or not at all."""
+        temporary = self.record_path.with_suffix(".new")
+        temporary.write_text(json.dumps(asdict(record)))
+        temporary.replace(self.record_path)
+
+    def remove(self) -> None:
+        """Take record and lock away; the log stays to be read."""
+        self.record_path.unlink(missing_ok=True)
+        self.lock_path.unlink(missing_ok=True)
+
+    @contextmanager
+    def hold(self) -> Iterator[int]:
+        """Be the one supervisor of this root; gives the lock's descriptor. Raises MountFailed where there is one."""
+        descriptor = self._lock()
+        try:
+            yield descriptor
+        finally:
+            os.close(descriptor)
+
+    def _lock(self) -> int:
+        while True:
+            descriptor = os.open(self.lock_path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                if os.stat(self.lock_path).st_ino == os.fstat(descriptor).st_ino:
+                    return descriptor
+            except BlockingIOError:
+                os.close(descriptor)
+                raise MountFailed(f"{self.root} is mounted already: 'memfs umount {self.root}' takes it down") from None
+            except FileNotFoundError:
+                pass
+            # A supervisor that ended took this file away just before we locked it: lock the one that is there now.
+            os.close(descriptor)
+
+    def alive(self) -> bool:
+        """Whether a supervisor holds the lock."""
+        try:
+            descriptor = os.open(self.lock_path, os.O_RDWR | os.O_CLOEXEC)
+        except FileNotFoundError:
+            return False
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return True
+        else:
+            return False
+        finally:
+            os.close(descriptor)
+
+
+def _parse(text: str) -> RootRecord:
+    fields = json.loads(text)
+    fields["mounts"] = tuple(MountRecord(**mount) for mount in fields["mounts"])
+    return RootRecord(**fields)
+
+
+def records() -> list[tuple[RootState, RootRecord]]:
+    """Every root there is a record of, by path."""
+    directory = runtime_directory()
+    found = []
+    for path in directory.glob("*.json"):
+        try:
+            record = _parse(path.read_text())
+        except FileNotFoundError:
+            continue  # unmounted meanwhile
+        found.append((RootState(Path(record.root), directory), record))
+    return sorted(found, key=lambda item: item[1].root)

@@ -1,0 +1,329 @@
+"""The supervisor of one root: starts a worker for each store, restarts those that die, takes all down at the end.
+
+It is one thread that waits for signals, so that it can fork at any time; all serving is done by the workers.
+"""
+
+import logging
+import os
+import select
+import signal
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from memfs.model.errors import MountFailed
+from memfs.model.records import Session
+from memfs.mount import worker
+from memfs.mount.processes import answers, mounted_at, set_process_name
+from memfs.mount.root import make_root, mount_scratch, remove_root, unmount
+from memfs.mount.runtime import MountRecord, RootRecord, RootState
+from memfs.mount.worker import Mount, ScratchMount, StoreMount
+
+log = logging.getLogger(__name__)
+
+START_SECONDS = 20.0
+"""How long a mount may take until it answers."""
+
+STOP_SECONDS = 30.0
+"""How long a worker may take to commit and unmount; longer than a commit waits for the database's lock."""
+
+BACKOFF_SECONDS = (0.0, 0.2, 0.5, 1.0, 2.0, 5.0)
+STABLE_SECONDS = 60.0
+
+_SIGNALS = {signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGCHLD}
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What shall be mounted. ``scratch_size`` is in bytes."""
+
+    root: Path
+    database: Path
+    session: Session
+    scratch_size: int
+    allow_other: bool
+
+
+@dataclass(slots=True)
+class _Worker:
+    mount: Mount
+    pid: int = 0
+    started: float = 0.0
+    failures: int = 0
+    restart_at: float | None = None
+    gone: bool = field(default=False)
+
+
+class Supervisor:
+    """Runs a plan until it is told to stop."""
+
+    def __init__(self, plan: Plan, state: RootState, private: Sequence[int]) -> None:
+        """``private`` are descriptors that tell of this process's life, which workers must not keep."""
+        self.plan = plan
+        self.state = state
+        self.private = list(private)
+        self._stores = [
+            _Worker(
+                StoreMount(
+                    path=Path(attachment.mount_path),
+                    database=plan.database,
+                    store_id=attachment.memory_store_id,
+                    store_name=attachment.name,
+                    access=attachment.access,
+                    session_id=plan.session.id,
+                    allow_other=plan.allow_other,
+                )
+            )
+            for attachment in plan.session.attachments
+        ]
+        self._scratch: _Worker | None = None
+        self._created_root = False
+        self._tmpfs = False
+
+    def run(self, ready: Callable[[], None]) -> None:
+        """Mount everything, call ``ready``, and serve until SIGTERM, SIGINT or the last mount is gone.
+
+        Raises MountFailed, with nothing left mounted, where a mount cannot be made.
+        """
+        set_process_name("memfs")
+        os.chdir("/")
+        signal.pthread_sigmask(signal.SIG_BLOCK, _SIGNALS)
+        try:
+            self._mount_root()
+            for store in self._stores:
+                self._start(store)
+            for store in self._stores:
+                if not answers(store.mount.path, START_SECONDS):
+                    raise MountFailed(f"{store.mount.path} does not answer: see {self.state.log_path}")
+            self._record()
+            ready()
+            log.info("mounted root=%s stores=%d", self.plan.root, len(self._stores))
+            self._watch()
+        finally:
+            self._stop()
+
+    # Starting
+
+    def _mount_root(self) -> None:
+        self._created_root = make_root(self.plan.root)
+        directories = [store.mount.path.name for store in self._stores]
+        self._tmpfs = mount_scratch(self.plan.root, directories, self.plan.scratch_size)
+        if not self._tmpfs:
+            self._scratch = _Worker(
+                ScratchMount(self.plan.root, tuple(directories), self.plan.scratch_size, self.plan.allow_other)
+            )
+            self._start(self._scratch)
+            if not answers(self.plan.root, START_SECONDS):
+                raise MountFailed(f"{self.plan.root} does not answer: see {self.state.log_path}")
+
+    def _start(self, store: _Worker) -> None:
+        """Fork a worker and wait until it has mounted. Raises MountFailed."""
+        receiving, ready = os.pipe()
+        parent = os.getpid()
+        store.started = time.monotonic()
+        store.restart_at = None
+        store.pid = os.fork()
+        if store.pid == 0:
+            status = worker.EXIT_FAILED
+            try:
+                os.close(receiving)
+                for descriptor in self.private:
+                    os.close(descriptor)
+                signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGCHLD})
+                _log_as(store.mount, self.plan.session.id)
+                status = worker.serve(store.mount, ready, parent)
+            except BaseException:
+                log.exception("the worker failed path=%s", store.mount.path)
+            finally:
+                logging.shutdown()
+                os._exit(status)
+        os.close(ready)
+        try:
+            said = _read_line(receiving, START_SECONDS)
+        finally:
+            os.close(receiving)
+        if said != "ok":
+            os.kill(store.pid, signal.SIGKILL)  # where it hangs; one that ended is reaped all the same
+            raise MountFailed(said or f"the worker of {store.mount.path} did not start: see {self.state.log_path}")
+
+    def _record(self) -> None:
+        self.state.write(
+            RootRecord(
+                root=os.fspath(self.plan.root),
+                database=os.fspath(self.plan.database),
+                session_id=self.plan.session.id,
+                pid=os.getpid(),
+                scratch="tmpfs" if self._tmpfs else "memory",
+                scratch_pid=self._scratch.pid if self._scratch else None,
+                created_root=self._created_root,
+                mounts=tuple(
+                    MountRecord(
+                        path=os.fspath(store.mount.path),
+                        memory_store_id=store.mount.store_id,
+                        name=store.mount.store_name,
+                        access=store.mount.access,
+                        pid=store.pid,
+                    )
+                    for store in self._stores
+                    if isinstance(store.mount, StoreMount)
+                ),
+            )
+        )
+
+    # Watching
+
+    def _watch(self) -> None:
+        while True:
+            due = min((store.restart_at for store in self._stores if store.restart_at is not None), default=None)
+            received: signal.struct_siginfo | None
+            if due is None:
+                received = signal.sigwaitinfo(_SIGNALS)
+            else:
+                received = signal.sigtimedwait(_SIGNALS, max(0.0, due - time.monotonic()))
+            if received is not None and received.si_signo != signal.SIGCHLD:
+                log.info("stopping signal=%s", signal.Signals(received.si_signo).name)
+                return
+            if not self._reap():
+                return
+            for store in self._stores:
+                if store.restart_at is not None and store.restart_at <= time.monotonic():
+                    self._restart(store)
+
+    def _reap(self) -> bool:
+        """Note who has ended; False when nothing is left to serve."""
+        for pid, status in _ended():
+            if self._scratch is not None and pid == self._scratch.pid:
+                if status == worker.EXIT_UNMOUNTED:
+                    log.info("the root was unmounted from outside")
+                    return False
+                log.error("the scratch worker died status=%s: mounting all anew", status)
+                self._remount_all()
+                return True
+            for store in self._stores:
+                if store.pid != pid:
+                    continue
+                store.pid = 0
+                if status == worker.EXIT_UNMOUNTED:
+                    store.gone = True
+                    log.info("unmounted from outside path=%s", store.mount.path)
+                else:
+                    self._schedule(store, status)
+        return not all(store.gone for store in self._stores)
+
+    def _schedule(self, store: _Worker, status: int) -> None:
+        if time.monotonic() - store.started > STABLE_SECONDS:
+            store.failures = 0
+        delay = BACKOFF_SECONDS[min(store.failures, len(BACKOFF_SECONDS) - 1)]
+        store.failures += 1
+        store.restart_at = time.monotonic() + delay
+        log.error("a worker died path=%s status=%s restart_in=%ss", store.mount.path, status, delay)
+
+    def _restart(self, store: _Worker) -> None:
+        unmount(store.mount.path)
+        try:
+            self._start(store)
+        except MountFailed as error:
+            log.error("could not mount again path=%s reason=%s", store.mount.path, error)
+            # Its end is reaped like any other's, and schedules the next try.
+            return
+        log.info("mounted again path=%s", store.mount.path)
+        self._record()
+
+    def _remount_all(self) -> None:
+        """The scratch tree that the stores' mounts hung in is dead: take all down and mount it anew."""
+        unmount(self.plan.root)
+        self._stop_workers([store for store in self._stores if store.pid])
+        created = self._created_root
+        self._mount_root()
+        self._created_root = created
+        for store in self._stores:
+            if not store.gone:
+                self._start(store)
+        self._record()
+
+    # Stopping
+
+    def _stop(self) -> None:
+        self._stop_workers([store for store in self._stores if store.pid])
+        for store in self._stores:
+            unmount(store.mount.path)
+        if self._scratch is not None and self._scratch.pid:
+            self._stop_workers([self._scratch])
+        if self._tmpfs or self._scratch is not None:
+            unmount(self.plan.root)
+        if mounted_at(self.plan.root):
+            log.error("something that is not ours is still mounted path=%s", self.plan.root)
+        elif self._created_root:
+            remove_root(self.plan.root)
+        self.state.remove()
+
+    def _stop_workers(self, workers: list[_Worker]) -> None:
+        """Ask workers to commit and unmount, and wait until they are gone; kill those that cannot."""
+        for stopping in workers:
+            os.kill(stopping.pid, signal.SIGTERM)
+        deadline = time.monotonic() + STOP_SECONDS
+        while True:
+            ended = {pid for pid, _ in _ended()}
+            for known in (*self._stores, self._scratch):
+                if known is not None and known.pid in ended:
+                    known.pid = 0
+            left = [stopping for stopping in workers if stopping.pid]
+            if not left:
+                return
+            remaining = deadline - time.monotonic()
+            if remaining <= 0:
+                for stuck in left:
+                    log.error("a worker did not end in %s s and is killed pid=%d", STOP_SECONDS, stuck.pid)
+                    os.kill(stuck.pid, signal.SIGKILL)
+                deadline = float("inf")
+                continue
+            # A second SIGTERM or SIGINT while we wait changes nothing: it stays blocked.
+            signal.sigtimedwait({signal.SIGCHLD}, min(remaining, 1.0))
+
+
+def _ended() -> list[tuple[int, int]]:
+    """Children that have ended: process id and exit status, negative for a signal."""
+    found: list[tuple[int, int]] = []
+    while True:
+        try:
+            pid, status = os.waitpid(-1, os.WNOHANG)
+        except ChildProcessError:
+            return found
+        if pid == 0:
+            return found
+        found.append((pid, os.waitstatus_to_exitcode(status)))
+
+
+def _read_line(descriptor: int, seconds: float) -> str:
+    """A line from a pipe, "" where it ends or nothing comes in time."""
+    deadline = time.monotonic() + seconds
+    said = b""
+    while not said.endswith(b"\n"):
+        if not select.select([descriptor], [], [], max(0.0, deadline - time.monotonic()))[0]:
+            return ""
+        part = os.read(descriptor, 4096)
+        if not part:
+            break
+        said += part
+    return said.decode(errors="replace").strip()
+
+
+def configure_log(path: Path | None) -> None:
+    """Log to a file, or to standard error: one line an event, ``key=value``."""
+    logging.basicConfig(
+        filename=path,
+        level=logging.INFO,
+        force=True,
+        format="%(asctime)s level=%(levelname)s pid=%(process)d %(message)s",
+    )
+
+
+def _log_as(mount: Mount, session_id: str) -> None:
+    """Let every line of this process name its session and store."""
+    store = mount.store_id if isinstance(mount, StoreMount) else "scratch"
+    formatter = logging.Formatter(
+        f"%(asctime)s level=%(levelname)s pid=%(process)d session={session_id} store={store} %(message)s"
+    )
+    for logger_handler in logging.getLogger().handlers:
+        logger_handler.setFormatter(formatter)

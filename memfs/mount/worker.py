@@ -1,0 +1,143 @@
+"""A worker: the process that serves one mount. It is forked by the supervisor and ends with it."""
+
+import logging
+import math
+import os
+import signal
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+import pyfuse3
+import trio
+
+from memfs.model.errors import MemfsError, MountFailed
+from memfs.model.records import Access, Actor
+from memfs.mount.invalidation import Invalidator
+from memfs.mount.operations import StoreOperations, mount_options
+from memfs.mount.processes import die_with_parent, holds_open, set_process_name
+from memfs.vfs import Filesystem
+from memfs.workspace import Workspace
+
+log = logging.getLogger(__name__)
+
+EXIT_FAILED = 1
+EXIT_UNMOUNTED = 3
+"""Somebody else took the mount down; it is not to be made again."""
+
+
+@dataclass(frozen=True, slots=True)
+class StoreMount:
+    """What a worker mounts: a store of a database, for a session."""
+
+    path: Path
+    database: Path
+    store_id: str
+    store_name: str
+    access: Access
+    session_id: str
+    allow_other: bool
+
+
+@dataclass(frozen=True, slots=True)
+class ScratchMount:
+    """What the worker of an ordinary user's root mounts: scratch, with a fixed directory for each store."""
+
+    path: Path
+    directories: tuple[str, ...]
+    size: int
+    allow_other: bool
+
+
+Mount = StoreMount | ScratchMount
+
+
+def serve(mount: Mount, ready: int, parent: int) -> int:
+    """Mount, say so on the descriptor ``ready`` (a line ``ok``, or the reason why not), serve, and unmount.
+
+    Returns the exit status. What was written is committed before the mount goes, however it ends.
+    """
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    die_with_parent(parent, signal.SIGTERM)
+    set_process_name(f"memfs:{mount.path.name}")
+    try:
+        workspace = None
+        if isinstance(mount, StoreMount):
+            read_only = mount.access == "read_only"
+            workspace = Workspace.open(mount.database, read_only=read_only)
+            actor = Actor("session_actor", mount.session_id)
+            filesystem = Filesystem(workspace.attached(mount.store_id, actor, mount.access), holds_open=holds_open)
+        else:
+            read_only = False
+            filesystem = Filesystem(None, scratch_bytes=mount.size)
+            for directory in mount.directories:
+                filesystem.pin(directory)
+        invalidator = Invalidator()
+        operations = StoreOperations(filesystem, invalidator, uid=os.getuid(), gid=os.getgid())
+        _init(operations, mount.path, mount_options(read_only=read_only, allow_other=mount.allow_other, name="memfs"))
+    except MemfsError as error:
+        os.write(ready, f"{error}\n".encode())
+        return EXIT_FAILED
+    try:
+        asked = trio.run(_serve, filesystem, invalidator, ready)
+    finally:
+        invalidator.close()
+        pyfuse3.close(unmount=True)
+        if workspace is not None:
+            workspace.close()
+    return 0 if asked else EXIT_UNMOUNTED
+
+
+def _init(operations: StoreOperations, path: Path, options: set[str]) -> None:
+    """Mount. libfuse says why it could not on standard error only, so that is caught and told."""
+    said = os.memfd_create("libfuse-stderr")
+    before = os.dup(2)
+    os.dup2(said, 2)
+    try:
+        pyfuse3.init(operations, os.fspath(path), options)
+    except RuntimeError:
+        os.lseek(said, 0, os.SEEK_SET)
+        reason = " ".join(os.read(said, 4096).decode(errors="replace").split()) or "libfuse gave no reason"
+        raise MountFailed(
+            f"{path} could not be mounted ({reason}): it takes root with CAP_SYS_ADMIN, or the fuse3 package's"
+            " fusermount3 and a directory of your own"
+        ) from None
+    finally:
+        sys.stderr.flush()
+        os.dup2(before, 2)
+        os.close(before)
+        os.close(said)
+
+
+async def _serve(filesystem: Filesystem, invalidator: Invalidator, ready: int) -> bool:
+    """Answer requests until a signal (True) or until somebody unmounts (False); then commit what is left."""
+    asked = False
+
+    async def watch_signals() -> None:
+        nonlocal asked
+        with trio.open_signal_receiver(signal.SIGTERM, signal.SIGINT, signal.SIGHUP) as signals:
+            signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGTERM, signal.SIGINT, signal.SIGHUP})
+            async for _ in signals:
+                if not asked:
+                    asked = True
+                    pyfuse3.terminate()
+
+    async def commit_aged() -> None:
+        while True:
+            filesystem.became_dirty = trio.Event()
+            due = await filesystem.commit_aged(trio.current_time())
+            with trio.move_on_at(math.inf if due is None else due):
+                await filesystem.became_dirty.wait()
+            # Not at each write: a writer that is at it would have us look at every one.
+            await trio.sleep(1)
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(watch_signals)
+        nursery.start_soon(commit_aged)
+        invalidator.start()
+        os.write(ready, b"ok\n")
+        os.close(ready)
+        await pyfuse3.main()
+        nursery.cancel_scope.cancel()
+    await filesystem.finish()
+    return asked

@@ -1,0 +1,8 @@
+"""A store as a tree of inodes and handles, in plain Python: everything a mount does, without a kernel."""
+
+from memfs.vfs.filesystem import Filesystem
+from memfs.vfs.handles import DirectoryHandle, FileHandle
+from memfs.vfs.nodes import DirectoryNode, FileNode, Node
+from memfs.vfs.temporaries import Temporaries
+
+__all__ = ["DirectoryHandle", "DirectoryNode", "FileHandle", "FileNode", "Filesystem", "Node", "Temporaries"]

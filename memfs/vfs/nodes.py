@@ -1,0 +1,172 @@
+"""Inodes: files and directories as a kernel sees them.
+
+A file is in one of these states, told by its fields:
+
+=============  =============  ==========  =====================================================================
+state          ``memory_id``  ``head``    meaning
+=============  =============  ==========  =====================================================================
+memory         set            set         a live memory
+new            set            None        made here, its first version not committed yet
+scratch        None           None        an editor temporary, or any file of a scratch tree
+=============  =============  ==========  =====================================================================
+
+A node without a parent (other than the root) is an orphan: unlinked or replaced, kept for those who hold it.
+"""
+
+import time
+from hashlib import blake2b
+
+from memfs.model.records import Head, time_ns
+
+ROOT_INODE = 1
+FILE_MODE = 0o644
+DIRECTORY_MODE = 0o755
+
+
+def derived_inode(identity: str) -> int:
+    """The inode number of something with a lasting identity: 62 bits, never 0 or the root's, equal at each mount."""
+    number = int.from_bytes(blake2b(identity.encode(), digest_size=8).digest()) >> 2
+    return number if number > ROOT_INODE else number + 2
+
+
+class Node:
+    """What files and directories share. Times are nanoseconds since the epoch."""
+
+    __slots__ = ("atime_ns", "ctime_ns", "inode", "lookups", "mode", "mtime_ns", "name", "parent")
+
+    def __init__(self, inode: int, mode: int, mtime_ns: int) -> None:
+        self.inode = inode
+        self.mode = mode
+        self.mtime_ns = self.ctime_ns = self.atime_ns = mtime_ns
+        self.parent: DirectoryNode | None = None
+        self.name = ""
+        self.lookups = 0
+
+    @property
+    def attached(self) -> bool:
+        """Whether the node can be reached by name."""
+        return self.parent is not None or self.inode == ROOT_INODE
+
+    def path(self) -> str:
+        """The path within the store, ``/`` for the root. Only for an attached node."""
+        parts: list[str] = []
+        node: Node = self
+        while node.parent is not None:
+            parts.append(node.name)
+            node = node.parent
+        return "/" + "/".join(reversed(parts))
+
+    def touch(self, *, content: bool) -> None:
+        """Move ctime, and with ``content`` mtime, to the present; never backwards, so that two changes differ."""
+        self.ctime_ns = max(time.time_ns(), self.ctime_ns + 1)
+        if content:
+            self.mtime_ns = self.ctime_ns
+
+
+class DirectoryNode(Node):
+    """A directory.
+
+    ``kept`` ones exist for their own sake, others while something lies below. ``pinned`` ones can be neither removed
+    nor renamed. ``directories`` counts the directories among the children.
+    """
+
+    __slots__ = ("children", "directories", "kept", "pinned")
+
+    def __init__(self, inode: int, mode: int = DIRECTORY_MODE, mtime_ns: int = 0, *, kept: bool = False) -> None:
+        super().__init__(inode, mode, mtime_ns)
+        self.children: dict[str, Node] = {}
+        self.directories = 0
+        self.kept = kept
+        self.pinned = False
+
+    def add(self, name: str, node: Node) -> None:
+        """Put a node under a free name."""
+        assert name not in self.children, name
+        self.children[name] = node
+        node.parent, node.name = self, name
+        if isinstance(node, DirectoryNode):
+            self.directories += 1
+
+    def remove(self, node: Node) -> None:
+        """Take a child out; it becomes an orphan. Its name stays in ``node.name``, for logs."""
+        del self.children[node.name]
+        node.parent = None
+        if isinstance(node, DirectoryNode):
+            self.directories -= 1
+
+
+class FileNode(Node):
+    """A file. ``buffer`` is the one working copy that all handles share, or None while the head's text is served."""
+
+    __slots__ = (
+        "buffer",
+        "charged",
+        "dirty",
+        "dirty_since",
+        "generation",
+        "handles",
+        "head",
+        "memory_id",
+        "served",
+        "spoiled",
+        "writers",
+        "written",
+    )
+
+    def __init__(self, inode: int, mode: int = FILE_MODE, mtime_ns: int = 0) -> None:
+        super().__init__(inode, mode, mtime_ns)
+        self.memory_id: str | None = None
+        self.head: Head | None = None
+        self.buffer: bytearray | None = None
+        self.charged = 0
+        """Bytes counted against what scratch may hold."""
+        self.handles = 0
+        self.writers = 0
+        self.dirty = False
+        """Whether the buffer must be committed."""
+        self.dirty_since = 0.0
+        """time.monotonic() of when it became dirty."""
+        self.written = False
+        """Whether anything but the emptying by O_CREAT or O_TRUNC made it dirty."""
+        self.spoiled = False
+        """Whether a write was refused midway, so that the buffer must not be taken for what was meant."""
+        self.generation = 0
+        """Rises by each change of the buffer, so that a commit knows whether it took the latest."""
+        self.served: tuple[str, int] | None = None
+        """What the kernel's page cache was last filled from: version and generation."""
+
+    @property
+    def scratch(self) -> bool:
+        """Whether the content is unversioned."""
+        return self.memory_id is None and self.head is None
+
+    @property
+    def size(self) -> int:
+        """Bytes of content."""
+        if self.buffer is not None:
+            return len(self.buffer)
+        return 0 if self.head is None else self.head.size
+
+    def content_key(self) -> tuple[str, int]:
+        """Equal exactly while reads give the same bytes."""
+        return ("" if self.head is None else self.head.version_id, self.generation)
+
+    def take_head(self, head: Head) -> None:
+        """Stand at this head: times and mode as it keeps them. The buffer is the caller's business."""
+        self.head = head
+        self.memory_id = head.memory_id
+        attributes = head.attributes
+        self.mode = FILE_MODE if attributes.mode is None else attributes.mode
+        self.mtime_ns = time_ns(head.updated_at) if attributes.mtime_ns is None else attributes.mtime_ns
+        self.ctime_ns = max(time_ns(head.updated_at), self.ctime_ns)
+
+    def changed(self, moment: float) -> None:
+        """Record that the buffer changed at ``moment`` (time.monotonic())."""
+        self.generation += 1
+        if not self.dirty:
+            self.dirty = True
+            self.dirty_since = moment
+
+    def clean(self) -> None:
+        """Record that the buffer is what is committed, or of no interest."""
+        self.dirty = self.written = self.spoiled = False

@@ -1,0 +1,283 @@
+"""Renaming: moves, atomic saves, exchanges, directories.
+
+How editors save decides the rules here. Renamed over a live memory, a file continues the target's history under the
+target's id, while the inode at the name is the source's, as on any filesystem. A memory renamed to a temporary's name
+(an editor's backup) is set aside: if its old name is made again at once, that is the memory's next version.
+"""
+
+import errno
+import os
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from memfs.model import ids
+from memfs.model.errors import ContentTooLarge, NotFound, StoreFull
+from memfs.model.mutations import Create, Delete, KeepDirectory, MoveDirectory, Mutation, Update
+from memfs.model.paths import check_path
+from memfs.model.records import MAX_CONTENT_BYTES, MAX_MEMORIES, FileAttributes, Head
+from memfs.vfs.nodes import FILE_MODE, DirectoryNode, FileNode, Node
+from memfs.vfs.tree import file_attributes
+
+if TYPE_CHECKING:
+    from memfs.vfs.filesystem import Filesystem
+
+
+def _error(number: int) -> OSError:
+    return OSError(number, os.strerror(number))
+
+
+@dataclass(slots=True)
+class _Written:
+    """A file whose text goes into the rename's transaction, and at which generation it was taken."""
+
+    node: FileNode
+    text: bytes
+    generation: int
+
+
+class Rename:
+    """One rename, with the filesystem's lock held: checks, one transaction, then the tree."""
+
+    def __init__(self, filesystem: "Filesystem", parent: int, name: bytes, new_parent: int, new_name: bytes) -> None:
+        self.fs = filesystem
+        self.tree = filesystem.tree
+        self.parent = filesystem.directory(parent)
+        self.source = filesystem.lookup(parent, name)
+        self.new_parent, self.new_name = filesystem.target(new_parent, new_name)
+        self.target = self.new_parent.children.get(self.new_name)
+        self.old_name = self.source.name
+        self.old_path = self.source.path()
+        self.new_path = filesystem.child_path(self.new_parent, self.new_name)
+        self.written: list[_Written] = []
+
+    async def run(self, *, noreplace: bool, exchange: bool) -> None:
+        """Do it. Raises the errno of rename(2), and what makes the text unfit for a memory."""
+        if noreplace and self.target is not None:
+            raise _error(errno.EEXIST)
+        if exchange and self.target is None:
+            raise _error(errno.ENOENT)
+        if self.source is self.target:
+            return
+        for node in (self.source, self.target):
+            if isinstance(node, DirectoryNode) and node.pinned:
+                raise _error(errno.EBUSY)
+        self._check_nesting(self.source, self.new_parent)
+        if exchange:
+            assert self.target is not None
+            self._check_nesting(self.target, self.parent)
+            await self._exchange(self.target)
+        elif isinstance(self.source, DirectoryNode):
+            await self._directory(self.source)
+        elif isinstance(self.source, FileNode):
+            await self._file(self.source)
+        self.parent.touch(content=True)
+        self.new_parent.touch(content=True)
+
+    @staticmethod
+    def _check_nesting(moving: Node, into: DirectoryNode) -> None:
+        above: Node | None = into
+        while above is not None:
+            if above is moving:
+                raise _error(errno.EINVAL)
+            above = above.parent
+
+    # Files
+
+    async def _file(self, source: FileNode) -> None:
+        target = self.target
+        if isinstance(target, DirectoryNode):
+            raise _error(errno.EISDIR)
+        assert target is None or isinstance(target, FileNode)
+        if source.scratch:
+            # A name made by rename is judged by the plain patterns: nobody says O_EXCL here.
+            becomes_memory = self.fs.store is not None and (
+                (target is not None and not target.scratch)
+                or not self.fs.temporaries.match(self.new_name, exclusive=False)
+            )
+        else:
+            becomes_memory = not (
+                (target is None or target.scratch) and self.fs.temporaries.match(self.new_name, exclusive=False)
+            )
+        if not becomes_memory:
+            await self._to_scratch(source, target)
+        elif target is not None and target.memory_id is not None and target.head is not None:
+            await self._over_memory(source, target, target.memory_id, target.head)
+        else:
+            await self._to_free_name(source, target)
+
+    async def _to_scratch(self, source: FileNode, target: FileNode | None) -> None:
+        """The file is scratch afterwards; a memory is set aside until it shows what the editor makes of its name."""
+        if not source.scratch:
+            text = bytearray(self.fs.content(source))
+            self.fs.charge(source, len(text))
+            head = source.head
+            if source.memory_id is not None:
+                self.tree.by_memory.pop(source.memory_id, None)
+            source.memory_id = source.head = None
+            source.buffer = text
+            self.fs.forget_dirty(source)
+            if head is not None:
+                self.fs.set_aside(self.old_path, head)
+        self._arrive(source, target)
+
+    async def _over_memory(self, source: FileNode, target: FileNode, memory_id: str, head: Head) -> None:
+        """An atomic save: the target's memory gets the source's text, and the source's memory is deleted."""
+        text = self._text(source)
+        attributes = file_attributes(source)
+        mode = source.mode if source.mode != FILE_MODE or head.attributes.mode is not None else None
+        mutations: list[Mutation] = [
+            Update(memory_id, content=text, attributes=FileAttributes(mode, attributes.mtime_ns, source.inode))
+        ]
+        if source.memory_id is not None and source.head is not None:
+            mutations += [Delete(source.memory_id), *self.fs.emptied(self.parent, source)]
+        await self._save(source, target, memory_id, mutations)
+
+    async def _to_free_name(self, source: FileNode, target: FileNode | None) -> None:
+        """No memory is in the way. The file becomes one, or the memory moves."""
+        if source.memory_id is not None and source.head is not None:
+            text = self._text(source) if source.dirty and source.written else None
+            attributes = file_attributes(source) if text is not None else FileAttributes()
+            await self._save(
+                source,
+                target,
+                source.memory_id,
+                [
+                    Update(source.memory_id, content=text, path=self.new_path, attributes=attributes),
+                    *self.fs.emptied(self.parent, source),
+                ],
+            )
+            return
+        aside = self.fs.take_aside(self.new_path)
+        try:
+            if aside is not None:
+                text = self._text(source)
+                attributes = FileAttributes(source.mode, source.mtime_ns, source.inode)
+                await self._save(
+                    source, target, aside.memory_id, [Update(aside.memory_id, content=text, attributes=attributes)]
+                )
+                return
+        except BaseException:
+            assert aside is not None
+            self.fs.set_aside(self.new_path, aside)
+            raise
+        if source.memory_id is not None and not source.written and source.writers:
+            # Made and not written yet: its first version is committed when it is closed, under its new name.
+            self._arrive(source, target)
+            return
+        memory_id = source.memory_id or ids.new_id(ids.MEMORY)
+        replaced = 1 if target is not None and not target.scratch else 0
+        if source.memory_id is None and self.tree.memories() - replaced >= MAX_MEMORIES:
+            raise StoreFull(f"the store holds its {MAX_MEMORIES} memories: delete some, or use another store")
+        text = self._text(source)
+        mode = None if source.mode == FILE_MODE else source.mode
+        attributes = FileAttributes(mode, source.mtime_ns, source.inode)
+        await self._save(source, target, memory_id, [Create(memory_id, self.new_path, text, attributes)])
+
+    def _text(self, node: FileNode) -> bytes:
+        if node.spoiled or node.size > MAX_CONTENT_BYTES:
+            raise ContentTooLarge(f"{node.name} is over {MAX_CONTENT_BYTES} bytes and cannot become a memory: split it")
+        text = bytes(self.fs.content(node))
+        self.written.append(_Written(node, text, node.generation))
+        return text
+
+    async def _save(self, source: FileNode, target: FileNode | None, memory_id: str, mutations: list[Mutation]) -> None:
+        """Commit, then let the source take its place as the node of ``memory_id``."""
+        try:
+            heads = await self.fs.commit_batch(mutations)
+        except NotFound:
+            # Changed elsewhere since: see it, and let the kernel look the names up again.
+            self.fs.distrust()
+            raise _error(errno.ESTALE) from None
+        self.fs.mark_kept(mutations)
+        head = heads[memory_id]
+        assert head is not None
+        self._arrive(source, target)
+        self.fs.charge(source, 0)
+        self.tree.bind(source, memory_id)
+        source.head = head
+        self._settle()
+
+    def _settle(self) -> None:
+        for written in self.written:
+            node = written.node
+            self.fs.cache_text(node, written.text)
+            if node.generation == written.generation:
+                self.fs.forget_dirty(node)
+                if node.handles == 0:
+                    node.buffer = None
+            elif node.writers:
+                self.fs.note_dirty(node)
+
+    def _arrive(self, source: Node, target: Node | None) -> None:
+        """Take the target out of the tree and put the source at its name."""
+        if isinstance(target, FileNode):
+            self.fs.removed(target)
+        elif target is not None:
+            self.tree.orphan(target)
+        assert source.parent is not None
+        source.parent.remove(source)
+        self.new_parent.add(self.new_name, source)
+        source.touch(content=False)
+
+    # Directories and exchanges
+
+    async def _directory(self, source: DirectoryNode) -> None:
+        target = self.target
+        if target is not None and not isinstance(target, DirectoryNode):
+            raise _error(errno.ENOTDIR)
+        if target is not None and target.children:
+            raise _error(errno.ENOTEMPTY)
+        mutations = self._moves(source, self.old_path, self.new_path)
+        mutations += self.fs.emptied(self.parent, source)
+        heads = await self._commit_moves(mutations)
+        self._arrive(source, target)
+        self.fs.mark_kept(mutations)
+        self._take_heads(heads)
+
+    async def _exchange(self, target: Node) -> None:
+        for node in (self.source, target):
+            if isinstance(node, FileNode) and self.fs.store is not None and (node.scratch or node.dirty):
+                # Two names, one of them no memory: nobody exchanges those but by plain renames.
+                raise _error(errno.EINVAL)
+        mutations = self._moves(self.source, self.old_path, self.new_path)
+        mutations += self._moves(target, self.new_path, self.old_path)
+        heads = await self._commit_moves(mutations)
+        self.parent.remove(self.source)
+        self.new_parent.remove(target)
+        self.new_parent.add(self.new_name, self.source)
+        self.parent.add(self.old_name, target)
+        for node in (self.source, target):
+            node.touch(content=False)
+        self.fs.mark_kept(mutations)
+        self._take_heads(heads)
+
+    async def _commit_moves(self, mutations: list[Mutation]) -> dict[str, Head | None]:
+        try:
+            return await self.fs.commit_batch(mutations)
+        except NotFound:
+            self.fs.distrust()
+            raise _error(errno.ESTALE) from None
+
+    def _moves(self, node: Node, old: str, new: str, *, top: bool = True) -> list[Mutation]:
+        """What moves a node and all below it in the store. Raises PathTooLong where something would lie too deep."""
+        if self.fs.store is None:
+            return []
+        check_path(new)
+        if isinstance(node, FileNode):
+            if node.memory_id is None or node.head is None:
+                return []
+            return [Update(node.memory_id, path=new)]
+        assert isinstance(node, DirectoryNode)
+        # The inode is kept with the directory: it cannot be derived from the new path.
+        mutations: list[Mutation] = [KeepDirectory(new, FileAttributes(inode=node.inode))]
+        if top:
+            mutations.insert(0, MoveDirectory(old, new))
+        for child in node.children.values():
+            mutations += self._moves(child, f"{old}/{child.name}", f"{new}/{child.name}", top=False)
+        return mutations
+
+    def _take_heads(self, heads: dict[str, Head | None]) -> None:
+        for memory_id, head in heads.items():
+            node = self.tree.by_memory.get(memory_id)
+            if node is not None and head is not None:
+                node.head = head

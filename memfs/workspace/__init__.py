@@ -1,0 +1,6 @@
+"""The rules of memfs in one place: what the command line, the API, the tool and the mounts all call."""
+
+from memfs.workspace.attached import AttachedStore
+from memfs.workspace.workspace import Workspace
+
+__all__ = ["AttachedStore", "Workspace"]

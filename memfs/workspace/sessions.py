@@ -1,0 +1,84 @@
+"""Sessions: which stores one run of an agent has, fixed when it begins."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from memfs.engine import Engine
+from memfs.model import ids
+from memfs.model.errors import InvalidRequest, NotFound, StoreArchived, TooManyStores
+from memfs.model.paths import unique_slugs
+from memfs.model.records import MAX_ATTACHMENTS, MAX_INSTRUCTIONS, Access, Attachment, Session, Store, now
+from memfs.workspace.stores import Stores
+
+
+@dataclass(frozen=True, slots=True)
+class Resource:
+    """A store that a session shall have."""
+
+    store: Store
+    access: Access = "read_write"
+    instructions: str = ""
+
+
+class Sessions:
+    """The sessions of a workspace."""
+
+    def __init__(self, engine: Engine, stores: Stores) -> None:
+        self._engine = engine
+        self._stores = stores
+
+    def create(self, resources: Sequence[Resource], root: str, session_id: str | None = None) -> Session:
+        """Begin a session with these stores, to be mounted below ``root``.
+
+        ``session_id`` names a session that somebody else counts; else one is made. Raises TooManyStores,
+        StoreArchived, InvalidRequest (the same store twice, long instructions, an id that is none).
+        """
+        if not resources:
+            raise InvalidRequest("a session needs at least one store: name it with -s STORE")
+        if len(resources) > MAX_ATTACHMENTS:
+            raise TooManyStores(f"a session has at most {MAX_ATTACHMENTS} stores, not {len(resources)}: leave some out")
+        seen: set[str] = set()
+        for resource in resources:
+            store = resource.store
+            if store.id in seen:
+                raise InvalidRequest(f"the store {store.name!r} ({store.id}) is named twice: attach it once")
+            seen.add(store.id)
+            self.check_attachable(store)
+            if len(resource.instructions) > MAX_INSTRUCTIONS:
+                raise InvalidRequest(f"instructions have at most {MAX_INSTRUCTIONS} characters")
+        if session_id is not None and not ids.is_id(session_id, ids.SESSION):
+            raise InvalidRequest(f"{session_id!r} is no session id: one is sesn_ and 26 characters")
+        slugs = unique_slugs([(resource.store.name, resource.store.id) for resource in resources])
+        session = Session(
+            id=session_id or ids.new_id(ids.SESSION),
+            created_at=now(),
+            attachments=tuple(
+                Attachment(
+                    memory_store_id=resource.store.id,
+                    access=resource.access,
+                    name=resource.store.name,
+                    description=resource.store.description,
+                    mount_path=f"{root.rstrip('/')}/{directory}",
+                    instructions=resource.instructions,
+                )
+                for resource, directory in zip(resources, slugs, strict=True)
+            ),
+        )
+        self._engine.insert_session(session)
+        return session
+
+    @staticmethod
+    def check_attachable(store: Store) -> None:
+        """Raises StoreArchived for a store that no session may have."""
+        if store.archived_at is not None:
+            raise StoreArchived(f"the store {store.name!r} ({store.id}) is archived and cannot be attached")
+
+    def get(self, session_id: str) -> Session:
+        """One session. Raises NotFound."""
+        if not ids.is_id(session_id, ids.SESSION):
+            raise NotFound(f"{session_id!r} is no session: a session's id is sesn_ and 26 characters")
+        return self._engine.session(session_id)
+
+    def end(self, session_id: str) -> None:
+        """Record that a session ended."""
+        self._engine.end_session(session_id, now())
