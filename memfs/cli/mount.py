@@ -13,7 +13,7 @@ from memfs.model.errors import NotFound
 from memfs.model.records import Access, Session
 
 DEFAULT_ROOT = Path("/mnt/memory")
-DEFAULT_SCRATCH_SIZE = "64M"
+DEFAULT_SCRATCH_BYTES = 64 * 1024 * 1024
 
 _SIZE = re.compile(r"(\d+)\s*([KMG]?)(?:i?B)?", re.IGNORECASE)
 _UNITS = {"": 1, "K": 1024, "M": 1024**2, "G": 1024**3}
@@ -78,9 +78,7 @@ class AttachmentType(click.ParamType[tuple[str, Access]]):
 @click.option(
     "--scratch-size",
     type=SizeType(),
-    default=DEFAULT_SCRATCH_SIZE,
-    show_default=True,
-    help="What may be written beside the stores; it is gone at unmount.",
+    help="How much may be written beside the stores (default 64M); it is gone at unmount. Only for root.",
 )
 @click.option("--foreground", is_flag=True, help="Stay, log to stderr, and unmount at Ctrl-C.")
 @click.option(
@@ -94,7 +92,7 @@ def mount(
     stores: tuple[tuple[str, Access], ...],
     root: Path,
     session_id: str | None,
-    scratch_size: int,
+    scratch_size: int | None,
     foreground: bool,
     allow_other: bool | None,
 ) -> None:
@@ -109,11 +107,18 @@ def mount(
       ls /mnt/memory
     """
     from memfs.mount import control
+    from memfs.mount.processes import can_mount
     from memfs.mount.root import check_root
     from memfs.mount.runtime import RootState
     from memfs.mount.supervisor import Plan
 
-    root = Path(os.path.realpath(root))
+    root = real_root(root)
+    if scratch_size is None:
+        scratch_size = DEFAULT_SCRATCH_BYTES
+    elif not can_mount():
+        raise click.UsageError(
+            "--scratch-size needs root with CAP_SYS_ADMIN: other users' scratch shares the runtime directory's space"
+        )
     if allow_other is None:
         allow_other = os.getuid() == 0
     elif allow_other:
@@ -145,6 +150,15 @@ def mount(
             if not state.record_path.exists():
                 state.lock_path.unlink(missing_ok=True)
             raise
+
+
+def real_root(root: Path) -> Path:
+    """A root's path without links above it; one that is ours itself is not followed."""
+    from memfs.mount.runtime import RootState
+
+    parent, name = os.path.split(os.path.abspath(root))
+    named = Path(os.path.realpath(parent)) / name
+    return named if RootState(named).read() is not None else Path(os.path.realpath(root))
 
 
 def _check_allow_other() -> None:
@@ -207,7 +221,7 @@ def umount(root: Path | None) -> None:
     """
     from memfs.mount import control
 
-    state, record = control.find(None if root is None else Path(os.path.realpath(root)), DEFAULT_ROOT)
+    state, record = control.find(None if root is None else real_root(root), DEFAULT_ROOT)
     users = control.holders(Path(record.root))
     control.take_down(state, record)
     for user in users:

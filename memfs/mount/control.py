@@ -13,7 +13,7 @@ from pathlib import Path
 from memfs.model.errors import MountFailed
 from memfs.model.records import Access
 from memfs.mount.processes import answers, mounted_at
-from memfs.mount.root import clear_dead
+from memfs.mount.root import Root, unmount
 from memfs.mount.runtime import RootRecord, RootState, records
 from memfs.mount.supervisor import STOP_SECONDS, Plan, Supervisor, configure_log
 
@@ -26,7 +26,10 @@ def prepare(state: RootState) -> None:
     """With the root's lock held: clear away what a supervisor that died has left there."""
     record = state.read()
     if record is not None:
-        clear_dead(Path(record.root), [Path(mount.path) for mount in record.mounts], created_root=record.created_root)
+        place = Path(record.place)
+        for mount in record.mounts:
+            unmount(place / Path(mount.path).name)
+        Root(Path(record.root), place, record.existed, record.tmpfs).clear()
         state.record_path.unlink(missing_ok=True)
 
 
@@ -109,7 +112,7 @@ def status() -> list[MountStatus]:
         for mount in record.mounts:
             if not alive:
                 condition = "dead"
-            elif not mounted_at(Path(mount.path)):
+            elif not mounted_at(Path(record.place) / Path(mount.path).name):
                 condition = "unmounted"
             else:
                 condition = "mounted" if answers(Path(mount.path), ANSWER_SECONDS) else "silent"
@@ -192,6 +195,6 @@ def take_down(state: RootState, record: RootRecord) -> None:
     finally:
         if supervisor is not None:
             os.close(supervisor)
-    left = [mount.path for mount in record.mounts if mounted_at(Path(mount.path))]
+    left = [mount.path for mount in record.mounts if mounted_at(Path(record.place) / Path(mount.path).name)]
     if left:
         raise MountFailed(f"{', '.join(left)} could not be unmounted: see {state.log_path}")

@@ -14,6 +14,7 @@ from memfs.model.errors import MountFailed
 
 _libc = ctypes.CDLL(None, use_errno=True)
 
+MS_RDONLY = 1
 MS_NOSUID = 2
 MS_NODEV = 4
 MNT_DETACH = 2
@@ -66,10 +67,11 @@ def can_mount() -> bool:
     return found is not None and bool(int(found[1], 16) >> _CAP_SYS_ADMIN & 1)
 
 
-def mount_tmpfs(path: Path, *, size: int, mode: int) -> None:
+def mount_tmpfs(path: Path, *, size: int, mode: int, read_only: bool = False) -> None:
     """Mount a tmpfs. Raises OSError."""
+    flags = MS_NOSUID | MS_NODEV | (MS_RDONLY if read_only else 0)
     data = f"size={size},mode={mode:o}".encode()
-    if _libc.mount(b"memfs-scratch", os.fsencode(path), b"tmpfs", MS_NOSUID | MS_NODEV, data):
+    if _libc.mount(b"memfs-scratch", os.fsencode(path), b"tmpfs", flags, data):
         number = ctypes.get_errno()
         raise OSError(number, os.strerror(number), os.fspath(path))
 
@@ -122,6 +124,17 @@ def mounted_at(path: Path) -> list[MountPoint]:
     return [point for point in mount_points() if point.path == path]
 
 
+def mounted_below(path: Path) -> list[MountPoint]:
+    """What is mounted at or below a path."""
+    return [point for point in mount_points() if point.path.is_relative_to(path)]
+
+
+def kind_at(path: Path) -> str:
+    """The kind of filesystem that holds a path (which may be missing), like ``tmpfs``."""
+    holding = [point for point in mount_points() if path.is_relative_to(point.path)]
+    return max(holding, key=lambda point: len(point.path.parts)).kind if holding else ""
+
+
 def answers(path: Path, seconds: float) -> bool:
     """Whether the filesystem at a path answers in time; asked from a thread, so that a dead one cannot hold us."""
     answered = threading.Event()
@@ -150,3 +163,7 @@ def check_device() -> None:
         ) from None
     if status.st_rdev != os.makedev(10, 229):
         raise MountFailed("/dev/fuse is not the FUSE device: give the container --device /dev/fuse")
+    if not os.access("/dev/fuse", os.R_OK | os.W_OK):
+        raise MountFailed(
+            "/dev/fuse is closed to you: root can open it to everyone as Debian does, chmod 666 /dev/fuse"
+        )

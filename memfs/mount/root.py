@@ -1,19 +1,32 @@
 """The directory that the stores are mounted in, and the scratch beside them.
 
-Whoever may mount gets a kernel tmpfs; an ordinary user gets a FUSE tree of the same behaviour, kept in a worker's
-memory. Either way a store's directory refuses writes while its store is not mounted in it: what an agent learns must
-not land in a plain directory that nobody keeps.
+Whoever may mount gets a tmpfs at the root. An ordinary user cannot have one there, nor can the stores hang in a FUSE
+tree of the user's (fusermount3 is setuid root, and FUSE keeps root out of a user's mount): so the stores are mounted
+in a directory on a tmpfs that the user owns already, and the root is a symbolic link to it, unless it lies on a tmpfs
+itself. Either way the scratch is in memory and goes at unmount, and a store's directory refuses writes while its store
+is not mounted in it: what an agent learns must not land in a plain directory that nobody keeps.
 """
 
-import errno
 import logging
 import os
 import shutil
 import subprocess
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import dataclass
 from pathlib import Path
 
 from memfs.model.errors import MountFailed
-from memfs.mount.processes import can_mount, check_device, detach, mount_tmpfs, mounted_at, set_immutable
+from memfs.mount.processes import (
+    can_mount,
+    check_device,
+    detach,
+    kind_at,
+    mount_tmpfs,
+    mounted_at,
+    mounted_below,
+    set_immutable,
+)
 
 log = logging.getLogger(__name__)
 
@@ -31,63 +44,146 @@ def check_root(root: Path, database: Path) -> None:
         raise MountFailed("mounting takes root with CAP_SYS_ADMIN, or fusermount3: install the package fuse3")
     location = Path(os.path.realpath(database))
     if location.is_relative_to(root):
-        raise MountFailed(f"the database {database} lies below the root {root}, which it would be hidden by: move one")
+        raise MountFailed(f"the database {database} lies below the root {root}, which would hide it: move one of them")
     if mounted_at(root):
         raise MountFailed(f"{root} is mounted already: 'memfs umount {root}' takes it down, or choose another --root")
     try:
-        if root.exists():
-            if not root.is_dir():
+        if root.exists() or root.is_symlink():
+            if root.is_symlink() or not root.is_dir():
                 raise MountFailed(f"the root {root} is not a directory: choose another --root")
             if any(root.iterdir()):
                 raise MountFailed(f"the root {root} is not empty: choose an empty or new directory with --root")
         if not can_mount():
-            place = root if root.exists() else _existing_parent(root)
-            if not os.access(place, os.W_OK):
-                raise MountFailed(f"{place} is not yours to write to: choose a directory of your own with --root")
+            changed = root if root.exists() and kind_at(root) == "tmpfs" else _existing_parent(root)
+            if not os.access(changed, os.W_OK):
+                raise MountFailed(f"{changed} is not yours to write to: choose a --root in a directory of your own")
     except OSError as error:
         raise MountFailed(f"the root {root} cannot be used: {error.strerror}") from None
 
 
 def _existing_parent(path: Path) -> Path:
-    for parent in path.parents:
-        if parent.exists():
-            return parent
-    return Path("/")
+    return next(parent for parent in path.parents if parent.exists())
 
 
-def make_root(root: Path) -> bool:
-    """Make the directory where it is missing; returns whether it was. Raises MountFailed."""
-    if root.exists():
-        return False
-    try:
-        root.mkdir(parents=True)
-    except OSError as error:
-        raise MountFailed(f"the root {root} cannot be made: {error.strerror}") from None
-    return True
+@dataclass(frozen=True, slots=True)
+class Root:
+    """A root that is ready for stores.
 
-
-def mount_scratch(root: Path, directories: list[str], size: int) -> bool:
-    """Mount the tmpfs and make each store's directory in it; False where this process may not mount.
-
-    Raises MountFailed.
+    ``place`` is where they are mounted: the root itself, or what it links to. ``existed`` tells whether the root is to
+    be left as an empty directory, ``tmpfs`` whether one is mounted there.
     """
-    if not can_mount():
-        return False
+
+    root: Path
+    place: Path
+    existed: bool
+    tmpfs: bool
+
+    def clear(self) -> None:
+        """Unmount and remove everything of it; safe where parts are gone already. Never raises."""
+        if self.tmpfs:
+            unmount(self.root)
+        elif mounted_below(self.place):
+            log.error("something is still mounted, so the scratch stays path=%s", self.place)
+            return
+        else:
+            for entry in _entries(self.place):
+                _remove(entry)
+        if self.place != self.root:
+            _try(self.root.unlink, self.root)
+            _try(self.place.rmdir, self.place)
+            if self.existed:
+                _try(self.root.mkdir, self.root)
+        elif not self.existed:
+            _try(self.root.rmdir, self.root)
+
+
+def _entries(directory: Path) -> list[Path]:
     try:
-        mount_tmpfs(root, size=size, mode=0o1777)
+        return list(directory.iterdir())
+    except OSError:
+        return []
+
+
+def _remove(entry: Path) -> None:
+    if entry.is_dir() and not entry.is_symlink():
+        _try(lambda: entry.chmod(0o700), entry)
+        shutil.rmtree(entry, onerror=lambda _function, path, error: log.error("stays path=%s: %s", path, error[1]))
+    else:
+        _try(entry.unlink, entry)
+
+
+def _try(action: Callable[[], object], path: Path) -> None:
+    try:
+        action()
+    except FileNotFoundError:
+        pass
     except OSError as error:
-        if error.errno == errno.EPERM:
-            return False
-        raise MountFailed(f"the scratch tmpfs could not be mounted at {root}: {error.strerror}") from None
-    for name in directories:
-        directory = root / name
-        directory.mkdir(mode=0o555)
-        if not set_immutable(directory, immutable=True):
-            # An old kernel's tmpfs: a read-only mount below the store's does the same, at the price of a second line
-            # in the list of mounts.
-            mount_tmpfs(directory, size=4096, mode=0o555)
-            subprocess.run(["mount", "-o", "remount,ro", os.fspath(directory)], check=True)
-    return True
+        log.info("stays path=%s reason=%s", path, error.strerror)
+
+
+def prepare_root(root: Path, names: list[str], *, size: int, private: Path, shared: bool) -> Root:
+    """Make the root with a directory for each store. ``private`` is where an ordinary user's place may be made,
+    which others may enter where it is ``shared``.
+
+    Raises MountFailed, with nothing left behind.
+    """
+    existed = root.exists()
+    made: Root | None = None
+    try:
+        if can_mount():
+            root.mkdir(parents=True, exist_ok=True)
+            made = Root(root, root, existed, tmpfs=False)
+            mount_tmpfs(root, size=size, mode=0o1777)
+            made = Root(root, root, existed, tmpfs=True)
+        elif kind_at(root) == "tmpfs":
+            root.mkdir(parents=True, exist_ok=True)
+            made = Root(root, root, existed, tmpfs=False)
+        else:
+            private.mkdir(mode=0o755 if shared else 0o700)
+            made = Root(root, private, existed, tmpfs=False)
+            root.parent.mkdir(parents=True, exist_ok=True)
+            if existed:
+                root.rmdir()
+            root.symlink_to(private)
+        for name in names:
+            (made.place / name).mkdir()
+            guard(made.place / name)
+    except OSError as error:
+        if made is not None:
+            made.clear()
+        raise MountFailed(f"the root {root} could not be made ready: {error.strerror} ({error.filename})") from None
+    return made
+
+
+def guard(directory: Path) -> None:
+    """Make an empty directory refuse writes, as long as nothing is mounted on it."""
+    if can_mount() and set_immutable(directory, immutable=True):
+        return  # which binds root too
+    directory.chmod(0o555)
+    if can_mount():
+        # An old kernel's tmpfs has no such flag: a read-only mount below the store's does the same, at the price of a
+        # second line in the list of mounts.
+        mount_tmpfs(directory, size=4096, mode=0o555, read_only=True)
+
+
+def unguarded(directory: Path) -> AbstractContextManager[None]:
+    """Let a store be mounted on its directory: fusermount3 asks that its user may write there."""
+    return nullcontext() if can_mount() else _opened_up(directory)
+
+
+@contextmanager
+def _opened_up(directory: Path) -> Iterator[None]:
+    # The descriptor stays with the directory itself when something is mounted over it.
+    descriptor = os.open(directory, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+    itself = f"/proc/self/fd/{descriptor}"
+    try:
+        os.chmod(itself, 0o755)
+        try:
+            yield
+        finally:
+            os.chmod(itself, 0o555)
+    finally:
+        os.close(descriptor)
 
 
 def unmount(path: Path) -> None:
@@ -107,20 +203,3 @@ def unmount(path: Path) -> None:
             if done.returncode:
                 log.warning("could not unmount path=%s reason=%s", path, done.stderr.strip())
                 return
-
-
-def clear_dead(root: Path, paths: list[Path], *, created_root: bool) -> None:
-    """Take down what a supervisor that died has left: the stores' mounts and the root's."""
-    for path in paths:
-        unmount(path)
-    unmount(root)
-    if created_root:
-        remove_root(root)
-
-
-def remove_root(root: Path) -> None:
-    """Remove a root directory that we made, if nothing is in it."""
-    try:
-        root.rmdir()
-    except OSError as error:
-        log.info("the root stays path=%s reason=%s", root, error.strerror)

@@ -17,6 +17,7 @@ from pathlib import Path
 
 from memfs.model.errors import MountFailed
 from memfs.model.records import Access
+from memfs.mount.processes import kind_at
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,16 +33,24 @@ class MountRecord:
 
 @dataclass(frozen=True, slots=True)
 class RootRecord:
-    """A root and its mounts. ``pid`` is the supervisor's; ``scratch_pid`` that of an ordinary user's scratch worker."""
+    """A root and its mounts. ``pid`` is the supervisor's; the other fields are those of ``memfs.mount.root.Root``."""
 
     root: str
     database: str
     session_id: str
     pid: int
-    scratch: str
-    scratch_pid: int | None
-    created_root: bool
+    place: str
+    existed: bool
+    tmpfs: bool
     mounts: tuple[MountRecord, ...]
+
+
+def _in_memory(path: Path, *, shared: bool) -> Path:
+    """The path given, where that is in memory and others need not get there; else one in /dev/shm, if there is that."""
+    memory = Path("/dev/shm")
+    if (shared or kind_at(path) != "tmpfs") and kind_at(memory) == "tmpfs" and os.access(memory, os.W_OK):
+        return memory / f"memfs-{os.getuid()}-{path.name}"
+    return path
 
 
 def runtime_directory() -> Path:
@@ -77,6 +86,11 @@ class RootState:
         self.record_path = base.with_suffix(".json")
         self.lock_path = base.with_suffix(".lock")
         self.log_path = base.with_suffix(".log")
+        self._place = base.with_suffix(".root")
+
+    def private_place(self, *, shared: bool) -> Path:
+        """A directory in memory where an ordinary user's stores can be mounted; ``shared`` with other users."""
+        return _in_memory(self._place, shared=shared)
 
     def read(self) -> RootRecord | None:
         """The record, or None where there is none."""

@@ -15,10 +15,10 @@ from pathlib import Path
 from memfs.model.errors import MountFailed
 from memfs.model.records import Session
 from memfs.mount import worker
-from memfs.mount.processes import answers, mounted_at, set_process_name
-from memfs.mount.root import make_root, mount_scratch, remove_root, unmount
+from memfs.mount.processes import answers, set_process_name
+from memfs.mount.root import Root, prepare_root, unguarded, unmount
 from memfs.mount.runtime import MountRecord, RootRecord, RootState
-from memfs.mount.worker import Mount, ScratchMount, StoreMount
+from memfs.mount.worker import StoreMount
 
 log = logging.getLogger(__name__)
 
@@ -47,7 +47,7 @@ class Plan:
 
 @dataclass(slots=True)
 class _Worker:
-    mount: Mount
+    mount: StoreMount
     pid: int = 0
     started: float = 0.0
     failures: int = 0
@@ -63,23 +63,24 @@ class Supervisor:
         self.plan = plan
         self.state = state
         self.private = list(private)
+        self._root: Root | None = None
+        self._stores: list[_Worker] = []
+
+    def _plan_stores(self, place: Path) -> None:
         self._stores = [
             _Worker(
                 StoreMount(
-                    path=Path(attachment.mount_path),
-                    database=plan.database,
+                    path=place / Path(attachment.mount_path).name,
+                    database=self.plan.database,
                     store_id=attachment.memory_store_id,
                     store_name=attachment.name,
                     access=attachment.access,
-                    session_id=plan.session.id,
-                    allow_other=plan.allow_other,
+                    session_id=self.plan.session.id,
+                    allow_other=self.plan.allow_other,
                 )
             )
-            for attachment in plan.session.attachments
+            for attachment in self.plan.session.attachments
         ]
-        self._scratch: _Worker | None = None
-        self._created_root = False
-        self._tmpfs = False
 
     def run(self, ready: Callable[[], None]) -> None:
         """Mount everything, call ``ready``, and serve until SIGTERM, SIGINT or the last mount is gone.
@@ -90,7 +91,15 @@ class Supervisor:
         os.chdir("/")
         signal.pthread_sigmask(signal.SIG_BLOCK, _SIGNALS)
         try:
-            self._mount_root()
+            names = [Path(attachment.mount_path).name for attachment in self.plan.session.attachments]
+            self._root = prepare_root(
+                self.plan.root,
+                names,
+                size=self.plan.scratch_size,
+                private=self.state.private_place(shared=self.plan.allow_other),
+                shared=self.plan.allow_other,
+            )
+            self._plan_stores(self._root.place)
             for store in self._stores:
                 self._start(store)
             for store in self._stores:
@@ -105,20 +114,12 @@ class Supervisor:
 
     # Starting
 
-    def _mount_root(self) -> None:
-        self._created_root = make_root(self.plan.root)
-        directories = [store.mount.path.name for store in self._stores]
-        self._tmpfs = mount_scratch(self.plan.root, directories, self.plan.scratch_size)
-        if not self._tmpfs:
-            self._scratch = _Worker(
-                ScratchMount(self.plan.root, tuple(directories), self.plan.scratch_size, self.plan.allow_other)
-            )
-            self._start(self._scratch)
-            if not answers(self.plan.root, START_SECONDS):
-                raise MountFailed(f"{self.plan.root} does not answer: see {self.state.log_path}")
-
     def _start(self, store: _Worker) -> None:
         """Fork a worker and wait until it has mounted. Raises MountFailed."""
+        with unguarded(store.mount.path):
+            self._fork(store)
+
+    def _fork(self, store: _Worker) -> None:
         receiving, ready = os.pipe()
         parent = os.getpid()
         store.started = time.monotonic()
@@ -131,7 +132,7 @@ class Supervisor:
                 for descriptor in self.private:
                     os.close(descriptor)
                 signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGCHLD})
-                _log_as(store.mount, self.plan.session.id)
+                _log_as(store.mount)
                 status = worker.serve(store.mount, ready, parent)
             except BaseException:
                 log.exception("the worker failed path=%s", store.mount.path)
@@ -148,25 +149,25 @@ class Supervisor:
             raise MountFailed(said or f"the worker of {store.mount.path} did not start: see {self.state.log_path}")
 
     def _record(self) -> None:
+        assert self._root is not None
         self.state.write(
             RootRecord(
                 root=os.fspath(self.plan.root),
                 database=os.fspath(self.plan.database),
                 session_id=self.plan.session.id,
                 pid=os.getpid(),
-                scratch="tmpfs" if self._tmpfs else "memory",
-                scratch_pid=self._scratch.pid if self._scratch else None,
-                created_root=self._created_root,
+                place=os.fspath(self._root.place),
+                existed=self._root.existed,
+                tmpfs=self._root.tmpfs,
                 mounts=tuple(
                     MountRecord(
-                        path=os.fspath(store.mount.path),
+                        path=os.fspath(self.plan.root / store.mount.path.name),
                         memory_store_id=store.mount.store_id,
                         name=store.mount.store_name,
                         access=store.mount.access,
                         pid=store.pid,
                     )
                     for store in self._stores
-                    if isinstance(store.mount, StoreMount)
                 ),
             )
         )
@@ -193,13 +194,6 @@ class Supervisor:
     def _reap(self) -> bool:
         """Note who has ended; False when nothing is left to serve."""
         for pid, status in _ended():
-            if self._scratch is not None and pid == self._scratch.pid:
-                if status == worker.EXIT_UNMOUNTED:
-                    log.info("the root was unmounted from outside")
-                    return False
-                log.error("the scratch worker died status=%s: mounting all anew", status)
-                self._remount_all()
-                return True
             for store in self._stores:
                 if store.pid != pid:
                     continue
@@ -230,32 +224,14 @@ class Supervisor:
         log.info("mounted again path=%s", store.mount.path)
         self._record()
 
-    def _remount_all(self) -> None:
-        """The scratch tree that the stores' mounts hung in is dead: take all down and mount it anew."""
-        unmount(self.plan.root)
-        self._stop_workers([store for store in self._stores if store.pid])
-        created = self._created_root
-        self._mount_root()
-        self._created_root = created
-        for store in self._stores:
-            if not store.gone:
-                self._start(store)
-        self._record()
-
     # Stopping
 
     def _stop(self) -> None:
         self._stop_workers([store for store in self._stores if store.pid])
         for store in self._stores:
             unmount(store.mount.path)
-        if self._scratch is not None and self._scratch.pid:
-            self._stop_workers([self._scratch])
-        if self._tmpfs or self._scratch is not None:
-            unmount(self.plan.root)
-        if mounted_at(self.plan.root):
-            log.error("something that is not ours is still mounted path=%s", self.plan.root)
-        elif self._created_root:
-            remove_root(self.plan.root)
+        if self._root is not None:
+            self._root.clear()
         self.state.remove()
 
     def _stop_workers(self, workers: list[_Worker]) -> None:
@@ -265,9 +241,9 @@ class Supervisor:
         deadline = time.monotonic() + STOP_SECONDS
         while True:
             ended = {pid for pid, _ in _ended()}
-            for known in (*self._stores, self._scratch):
-                if known is not None and known.pid in ended:
-                    known.pid = 0
+            for store in self._stores:
+                if store.pid in ended:
+                    store.pid = 0
             left = [stopping for stopping in workers if stopping.pid]
             if not left:
                 return
@@ -319,11 +295,10 @@ def configure_log(path: Path | None) -> None:
     )
 
 
-def _log_as(mount: Mount, session_id: str) -> None:
+def _log_as(mount: StoreMount) -> None:
     """Let every line of this process name its session and store."""
-    store = mount.store_id if isinstance(mount, StoreMount) else "scratch"
     formatter = logging.Formatter(
-        f"%(asctime)s level=%(levelname)s pid=%(process)d session={session_id} store={store} %(message)s"
+        f"%(asctime)s level=%(levelname)s pid=%(process)d session={mount.session_id} store={mount.store_id} %(message)s"
     )
     for logger_handler in logging.getLogger().handlers:
         logger_handler.setFormatter(formatter)

@@ -39,20 +39,7 @@ class StoreMount:
     allow_other: bool
 
 
-@dataclass(frozen=True, slots=True)
-class ScratchMount:
-    """What the worker of an ordinary user's root mounts: scratch, with a fixed directory for each store."""
-
-    path: Path
-    directories: tuple[str, ...]
-    size: int
-    allow_other: bool
-
-
-Mount = StoreMount | ScratchMount
-
-
-def serve(mount: Mount, ready: int, parent: int) -> int:
+def serve(mount: StoreMount, ready: int, parent: int) -> int:
     """Mount, say so on the descriptor ``ready`` (a line ``ok``, or the reason why not), serve, and unmount.
 
     Returns the exit status. What was written is committed before the mount goes, however it ends.
@@ -61,17 +48,10 @@ def serve(mount: Mount, ready: int, parent: int) -> int:
     die_with_parent(parent, signal.SIGTERM)
     set_process_name(f"memfs:{mount.path.name}")
     try:
-        workspace = None
-        if isinstance(mount, StoreMount):
-            read_only = mount.access == "read_only"
-            workspace = Workspace.open(mount.database, read_only=read_only)
-            actor = Actor("session_actor", mount.session_id)
-            filesystem = Filesystem(workspace.attached(mount.store_id, actor, mount.access), holds_open=holds_open)
-        else:
-            read_only = False
-            filesystem = Filesystem(None, scratch_bytes=mount.size)
-            for directory in mount.directories:
-                filesystem.pin(directory)
+        read_only = mount.access == "read_only"
+        workspace = Workspace.open(mount.database, read_only=read_only)
+        attached = workspace.attached(mount.store_id, Actor("session_actor", mount.session_id), mount.access)
+        filesystem = Filesystem(attached, holds_open=holds_open)
         invalidator = Invalidator()
         operations = StoreOperations(filesystem, invalidator, uid=os.getuid(), gid=os.getgid())
         _init(operations, mount.path, mount_options(read_only=read_only, allow_other=mount.allow_other, name="memfs"))
@@ -83,8 +63,7 @@ def serve(mount: Mount, ready: int, parent: int) -> int:
     finally:
         invalidator.close()
         pyfuse3.close(unmount=True)
-        if workspace is not None:
-            workspace.close()
+        workspace.close()
     return 0 if asked else EXIT_UNMOUNTED
 
 

@@ -92,7 +92,7 @@ class ContentCache:
 
 
 class Filesystem:
-    """One store's tree with its open files; without a store, a tree of scratch.
+    """One store's tree with its open files.
 
     ``holds_open(pid, inode)`` says whether a thread's process has the inode open under another descriptor; it tells a
     shell's early close (``echo x > f`` closes one of two descriptors before it writes) from a real one.
@@ -100,16 +100,16 @@ class Filesystem:
 
     def __init__(
         self,
-        store: AttachedStore | None,
+        store: AttachedStore,
         *,
         temporaries: Temporaries | None = None,
         holds_open: Callable[[int, int], bool] | None = None,
         scratch_bytes: int = MAX_SCRATCH_BYTES,
     ) -> None:
         self.store = store
-        self.tree = Tree(store.store_id if store else "")
+        self.tree = Tree(store.store_id)
         self.temporaries = temporaries or Temporaries()
-        self.read_only = store is not None and store.access == "read_only"
+        self.read_only = store.access == "read_only"
         self._holds_open = holds_open or (lambda _pid, _inode: False)
         self._scratch_limit = scratch_bytes
         self._lock = trio.Lock()
@@ -118,31 +118,26 @@ class Filesystem:
         self._directories: dict[int, DirectoryHandle] = {}
         self._dirty: set[FileNode] = set()
         self._cache = ContentCache()
-        self._data_version = -1
         self._scratch_used = 0
         self._set_aside: dict[str, tuple[Head, float]] = {}
         self.became_dirty = trio.Event()
-        if store is not None:
-            self._data_version = store.data_version()
-            self.tree.load(store.snapshot())
-        else:
-            self.tree.root.touch(content=True)
+        self._data_version = store.data_version()
+        self.tree.load(store.snapshot())
 
     # Following the store
 
     async def refresh(self) -> None:
         """See every commit that was complete when this was called, by whomever (close-to-open)."""
-        if self.store is not None and self.store.data_version() != self._data_version:
+        if self.store.data_version() != self._data_version:
             async with self._lock:
                 self._follow()
 
     def peek(self) -> None:
         """Like refresh, but without waiting: while one of our own commits is under way, the tree is left as it is."""
-        if self.store is not None and not self._lock.locked() and self.store.data_version() != self._data_version:
+        if not self._lock.locked() and self.store.data_version() != self._data_version:
             self._follow()
 
     def _follow(self) -> None:
-        assert self.store is not None
         # The number is read first: a commit between the two is then seen as new again, never missed.
         self._data_version = self.store.data_version()
         changes = self.store.changes(self.tree.sequence)
@@ -157,10 +152,9 @@ class Filesystem:
 
     async def commit_batch(self, mutations: list[Mutation]) -> dict[str, Head | None]:
         """Apply mutations in a thread, with the lock held; the tree then stands after them. Empty lists do nothing."""
-        if self.store is None or not mutations:
+        if not mutations:
             return {}
-        store = self.store
-        applied = await trio.to_thread.run_sync(store.commit, mutations)
+        applied = await trio.to_thread.run_sync(self.store.commit, mutations)
         if applied.previous == self.tree.sequence:
             self.tree.sequence = applied.sequence
         else:
@@ -221,12 +215,22 @@ class Filesystem:
         """Blocks of what all memories may hold; files are memories and their limit."""
         used = sum(node.size for node in self.tree.by_memory.values()) + self._scratch_used
         files = self.tree.memories()
-        limit = MAX_MEMORIES if self.store is not None else self._scratch_limit // BLOCK
-        total = (MAX_MEMORIES * MAX_CONTENT_BYTES if self.store is not None else 0) + self._scratch_limit
+        total = MAX_MEMORIES * MAX_CONTENT_BYTES + self._scratch_limit
         free_blocks = max(0, total - used) // BLOCK
-        free_files = max(0, limit - files)
+        free_files = max(0, MAX_MEMORIES - files)
         return os.statvfs_result(
-            (BLOCK, BLOCK, total // BLOCK, free_blocks, free_blocks, limit, free_files, free_files, 0, MAX_NAME_BYTES)
+            (
+                BLOCK,
+                BLOCK,
+                total // BLOCK,
+                free_blocks,
+                free_blocks,
+                MAX_MEMORIES,
+                free_files,
+                free_files,
+                0,
+                MAX_NAME_BYTES,
+            )
         )
 
     # Names that are made
@@ -243,11 +247,8 @@ class Filesystem:
         text = decode_name(name)
         if not directory.attached:
             raise _error(errno.ENOENT)
-        if directory.pinned:
-            # Where a store should be mounted and is not, writing must fail and never land beside it.
-            raise _error(errno.EROFS, f"the store of {text!r} is not mounted")
         check_segment(text)
-        if text == ".git" and self.store is not None:
+        if text == ".git":
             raise _error(
                 errno.EPERM, "a git repository cannot live in a store: keep its .git elsewhere (git --separate-git-dir)"
             )
@@ -259,13 +260,12 @@ class Filesystem:
         return f"{directory.path().rstrip('/')}/{name}"
 
     def _is_scratch_name(self, name: str, flags: int) -> bool:
-        return self.store is None or self.temporaries.match(name, exclusive=bool(flags & os.O_EXCL))
+        return self.temporaries.match(name, exclusive=bool(flags & os.O_EXCL))
 
     def emptied(self, directory: DirectoryNode, *leaving: Node) -> list[Mutation]:
         """Keep a directory that these children are about to leave empty (DESIGN.md 11)."""
         if (
-            self.store is None
-            or directory is self.tree.root
+            directory is self.tree.root
             or directory.kept
             or any(
                 isinstance(child, DirectoryNode) or (isinstance(child, FileNode) and child.head is not None)
@@ -319,8 +319,6 @@ class Filesystem:
             node = self.lookup(parent, name)
             if not isinstance(node, DirectoryNode):
                 raise _error(errno.ENOTDIR)
-            if node.pinned:
-                raise _error(errno.EBUSY)
             if node.children:
                 raise _error(errno.ENOTEMPTY)
             mutations: list[Mutation] = self.emptied(directory, node)
@@ -418,12 +416,6 @@ class Filesystem:
         if node.handles == 0:
             self.charge(node, 0)
 
-    def pin(self, name: str) -> None:
-        """Make a directory of a scratch tree that stays, and that nothing can be made in: where a store goes."""
-        node = DirectoryNode(self.tree.new_inode(), DIRECTORY_MODE, time.time_ns(), kept=True)
-        node.pinned = True
-        self.tree.insert(self.tree.root, name, node)
-
     # Renaming is in its own module: it is half of what editors do.
 
     async def rename(
@@ -471,11 +463,10 @@ class Filesystem:
         if not node.attached or node is self.tree.root:
             return
         if isinstance(node, DirectoryNode):
-            if not node.pinned:
-                attributes = self._directory_attributes(node)
-                kept = FileAttributes(node.mode, node.mtime_ns, attributes.inode)
-                await self.commit_batch([KeepDirectory(node.path(), kept)])
-                node.kept = True
+            attributes = self._directory_attributes(node)
+            kept = FileAttributes(node.mode, node.mtime_ns, attributes.inode)
+            await self.commit_batch([KeepDirectory(node.path(), kept)])
+            node.kept = True
             return
         assert isinstance(node, FileNode)
         if node.memory_id is not None and node.head is not None and not node.dirty:
@@ -567,7 +558,6 @@ class Filesystem:
         version_id = node.head.version_id
         text = self._cache.get(version_id)
         if text is None:
-            assert self.store is not None
             try:
                 text = self.store.content(version_id)
             except NotFound:
@@ -657,7 +647,7 @@ class Filesystem:
 
     async def sync(self) -> None:
         """Return once every commit so far survives a loss of power."""
-        if self.store is not None and not self.read_only:
+        if not self.read_only:
             await trio.to_thread.run_sync(self.store.sync)
 
     async def release(self, number: int) -> None:

@@ -7,7 +7,7 @@ state          ``memory_id``  ``head``    meaning
 =============  =============  ==========  =====================================================================
 memory         set            set         a live memory
 new            set            None        made here, its first version not committed yet
-scratch        None           None        an editor temporary, or any file of a scratch tree
+scratch        None           None        an editor temporary
 =============  =============  ==========  =====================================================================
 
 A node without a parent (other than the root) is an orphan: unlinked or replaced, kept for those who hold it.
@@ -66,18 +66,17 @@ class Node:
 class DirectoryNode(Node):
     """A directory.
 
-    ``kept`` ones exist for their own sake, others while something lies below. ``pinned`` ones can be neither removed
-    nor renamed. ``directories`` counts the directories among the children.
+    ``kept`` ones exist for their own sake, others while something lies below. ``directories`` counts the directories
+    among the children.
     """
 
-    __slots__ = ("children", "directories", "kept", "pinned")
+    __slots__ = ("children", "directories", "kept")
 
     def __init__(self, inode: int, mode: int = DIRECTORY_MODE, mtime_ns: int = 0, *, kept: bool = False) -> None:
         super().__init__(inode, mode, mtime_ns)
         self.children: dict[str, Node] = {}
         self.directories = 0
         self.kept = kept
-        self.pinned = False
 
     def add(self, name: str, node: Node) -> None:
         """Put a node under a free name."""

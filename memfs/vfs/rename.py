@@ -58,9 +58,6 @@ class Rename:
             raise _error(errno.ENOENT)
         if self.source is self.target:
             return
-        for node in (self.source, self.target):
-            if isinstance(node, DirectoryNode) and node.pinned:
-                raise _error(errno.EBUSY)
         self._check_nesting(self.source, self.new_parent)
         if exchange:
             assert self.target is not None
@@ -88,16 +85,9 @@ class Rename:
         if isinstance(target, DirectoryNode):
             raise _error(errno.EISDIR)
         assert target is None or isinstance(target, FileNode)
-        if source.scratch:
-            # A name made by rename is judged by the plain patterns: nobody says O_EXCL here.
-            becomes_memory = self.fs.store is not None and (
-                (target is not None and not target.scratch)
-                or not self.fs.temporaries.match(self.new_name, exclusive=False)
-            )
-        else:
-            becomes_memory = not (
-                (target is None or target.scratch) and self.fs.temporaries.match(self.new_name, exclusive=False)
-            )
+        # A name made by rename is judged by the plain patterns: nobody says O_EXCL here. What is a memory stays one.
+        onto_memory = target is not None and not target.scratch
+        becomes_memory = onto_memory or not self.fs.temporaries.match(self.new_name, exclusive=False)
         if not becomes_memory:
             await self._to_scratch(source, target)
         elif target is not None and target.memory_id is not None and target.head is not None:
@@ -136,7 +126,7 @@ class Rename:
         """No memory is in the way. The file becomes one, or the memory moves."""
         if source.memory_id is not None and source.head is not None:
             text = self._text(source) if source.dirty and source.written else None
-            attributes = file_attributes(source) if text is not None else FileAttributes()
+            attributes = file_attributes(source)
             await self._save(
                 source,
                 target,
@@ -236,7 +226,7 @@ class Rename:
 
     async def _exchange(self, target: Node) -> None:
         for node in (self.source, target):
-            if isinstance(node, FileNode) and self.fs.store is not None and (node.scratch or node.dirty):
+            if isinstance(node, FileNode) and (node.scratch or node.dirty):
                 # Two names, one of them no memory: nobody exchanges those but by plain renames.
                 raise _error(errno.EINVAL)
         mutations = self._moves(self.source, self.old_path, self.new_path)
@@ -260,13 +250,11 @@ class Rename:
 
     def _moves(self, node: Node, old: str, new: str, *, top: bool = True) -> list[Mutation]:
         """What moves a node and all below it in the store. Raises PathTooLong where something would lie too deep."""
-        if self.fs.store is None:
-            return []
         check_path(new)
         if isinstance(node, FileNode):
             if node.memory_id is None or node.head is None:
                 return []
-            return [Update(node.memory_id, path=new)]
+            return [Update(node.memory_id, path=new, attributes=file_attributes(node))]
         assert isinstance(node, DirectoryNode)
         # The inode is kept with the directory: it cannot be derived from the new path.
         mutations: list[Mutation] = [KeepDirectory(new, FileAttributes(inode=node.inode))]

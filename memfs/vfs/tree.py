@@ -34,7 +34,7 @@ Stale = StaleInode | StaleEntry
 class Tree:
     """Nodes by name, by inode and by memory."""
 
-    def __init__(self, store_id: str = "") -> None:
+    def __init__(self, store_id: str) -> None:
         self.store_id = store_id
         self.root = DirectoryNode(ROOT_INODE)
         self.by_inode: dict[int, Node] = {ROOT_INODE: self.root}
@@ -283,7 +283,7 @@ class Tree:
             self._prune(child, kept, below)
             if kept is not None:
                 child.kept = below in kept
-            if not child.children and not child.kept and not child.pinned:
+            if not child.children and not child.kept:
                 self.stale_entry(directory, child.name)
                 self.orphan(child)
 

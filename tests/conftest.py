@@ -1,0 +1,34 @@
+"""Fixtures that every layer's tests share. Everything is real: a database in a temporary directory, no stand-ins."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from memfs.model.records import Actor, Store
+from memfs.workspace import Workspace
+
+
+@pytest.fixture
+def db(tmp_path: Path) -> Path:
+    """Where a test's database is, or will be."""
+    return tmp_path / "memfs.db"
+
+
+@pytest.fixture
+def workspace(db: Path) -> Iterator[Workspace]:
+    """A new workspace."""
+    with Workspace.open(db, create=True) as opened:
+        yield opened
+
+
+@pytest.fixture
+def store(workspace: Workspace) -> Store:
+    """A store in the new workspace."""
+    return workspace.stores.create("User preferences")
+
+
+@pytest.fixture
+def actor() -> Actor:
+    """Somebody."""
+    return Actor("user_actor", "alice")

@@ -1,0 +1,401 @@
+"""What is particular to the SQLite engine: its file, its locks, and what people see who open it with other tools."""
+
+import os
+import signal
+import sqlite3
+import stat
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+
+import pytest
+
+from memfs.engine import SqliteEngine, sqlite
+from memfs.engine.schema import APPLICATION_ID
+from memfs.model import ids
+from memfs.model.errors import Busy, NotFound, StorageFailed, StorageFull, UnusableDatabase
+from memfs.model.mutations import Create, Delete, Update
+from memfs.model.records import Actor, Store, now
+from memfs.workspace import Workspace
+from tests.processes import finish, hear, python, tell
+
+ALICE = Actor("user_actor", "alice")
+
+
+@contextmanager
+def plain(path: Path) -> Iterator[sqlite3.Connection]:
+    """The database as somebody else's tool opens it."""
+    with closing(sqlite3.connect(path, isolation_level=None)) as connection:
+        yield connection
+
+
+def write(workspace: Workspace, store: Store, path: str, content: bytes) -> str:
+    memory_id = ids.new_id(ids.MEMORY)
+    workspace.memories.apply(store.id, [Create(memory_id, path, content)], ALICE)
+    return memory_id
+
+
+def mode(path: Path) -> int:
+    return stat.S_IMODE(path.stat().st_mode)
+
+
+# The file
+
+
+def test_only_its_owner_can_read_a_new_database(tmp_path: Path) -> None:
+    path = tmp_path / "new" / "deeper" / "memfs.db"
+    old = os.umask(0)
+    try:
+        with closing(SqliteEngine(path, create=True)):
+            assert mode(path) == 0o600
+            assert mode(path.parent) == 0o700
+            for suffix in ("-wal", "-shm"):
+                assert mode(path.with_name(path.name + suffix)) == 0o600
+    finally:
+        os.umask(old)
+
+
+def test_the_database_is_marked_and_in_wal_mode(workspace: Workspace, db: Path) -> None:
+    with plain(db) as connection:
+        assert connection.execute("PRAGMA journal_mode").fetchone() == ("wal",)
+        assert connection.execute("PRAGMA application_id").fetchone() == (APPLICATION_ID,)
+        assert connection.execute("SELECT count(*) FROM workspace").fetchone() == (1,)
+        assert connection.execute("PRAGMA integrity_check").fetchone() == ("ok",)
+
+
+@pytest.mark.parametrize("name", ["a?b#c%20d&e.db", "é \u2028.db", os.fsdecode(b"caf\xe9.db"), "'quoted'.db"])
+def test_any_file_name_will_do(tmp_path: Path, name: str) -> None:
+    with closing(SqliteEngine(tmp_path / name, create=True)):
+        pass
+    assert os.listdir(tmp_path) == [name]
+
+
+def test_a_database_is_opened_again_with_what_was_in_it(workspace: Workspace, store: Store, db: Path) -> None:
+    write(workspace, store, "/a", b"kept")
+    workspace.close()
+    with Workspace.open(db) as again:
+        assert again.memories.get(store.id, "/a").content == b"kept"
+
+
+def test_a_missing_database_is_not_made_unless_asked(tmp_path: Path) -> None:
+    for read_only in (True, False):
+        with pytest.raises(NotFound, match="memfs store create"):
+            SqliteEngine(tmp_path / "no" / "memfs.db", read_only=read_only)
+    assert os.listdir(tmp_path) == []
+
+
+def test_a_file_that_is_no_database_is_refused_and_left_alone(db: Path) -> None:
+    content = b"# My notes\n" * 1_000
+    db.write_bytes(content)
+    for create in (True, False):
+        with pytest.raises(UnusableDatabase, match="no SQLite database"):
+            SqliteEngine(db, create=create)
+    assert db.read_bytes() == content
+    assert os.listdir(db.parent) == [db.name]
+
+
+def test_a_database_of_another_program_is_refused_and_left_alone(db: Path) -> None:
+    with plain(db) as connection:
+        connection.execute("CREATE TABLE bookmarks (url TEXT)")
+    content = db.read_bytes()
+    for read_only in (True, False):
+        with pytest.raises(UnusableDatabase, match="not one of memfs"):
+            SqliteEngine(db, create=not read_only, read_only=read_only)
+    assert db.read_bytes() == content
+
+
+def test_a_database_of_a_newer_memfs_is_refused(workspace: Workspace, db: Path) -> None:
+    workspace.close()
+    with plain(db) as connection:
+        connection.execute(
+            "INSERT INTO _sqlite_migrations (migration_set, name, applied_at) VALUES ('memfs', '9999_later', '')"
+        )
+    for read_only in (True, False):
+        with pytest.raises(UnusableDatabase, match="newer memfs"):
+            SqliteEngine(db, read_only=read_only)
+
+
+@pytest.mark.parametrize("place", ["directory", "below a file"])
+def test_what_cannot_be_a_database_is_a_plain_error(tmp_path: Path, place: str) -> None:
+    path = tmp_path / "x"
+    if place == "directory":
+        path.mkdir()
+    else:
+        path.touch()
+        path /= "memfs.db"
+    with pytest.raises(StorageFailed):
+        SqliteEngine(path, create=True)
+
+
+def test_a_damaged_database_is_a_plain_error(workspace: Workspace, store: Store, db: Path) -> None:
+    write(workspace, store, "/a", b"x" * 50_000)
+    workspace.close()
+    content = bytearray(db.read_bytes())
+    content[4_096:] = b"\xff" * (len(content) - 4_096)
+    db.write_bytes(content)
+    with pytest.raises(StorageFailed), Workspace.open(db) as again:
+        again.memories.list(store.id)
+
+
+# Reading only
+
+
+def test_a_read_only_engine_has_nothing_that_could_write(workspace: Workspace, store: Store, db: Path) -> None:
+    memory_id = write(workspace, store, "/a", b"one")
+    workspace.close()
+    with Workspace.open(db, read_only=True) as reading:
+        assert reading.memories.get(store.id, "/a").content == b"one"
+        for refused in (
+            lambda: reading.stores.create("Another"),
+            lambda: reading.memories.apply(store.id, [Update(memory_id, content=b"two")], ALICE),
+            lambda: reading.stores.archive(store.id),
+        ):
+            with pytest.raises(StorageFailed, match="reading only"):
+                refused()
+        engine = reading.engine
+        assert isinstance(engine, SqliteEngine)
+        connections = [value for value in vars(engine).values() if isinstance(value, sqlite3.Connection)]
+        assert len(connections) == 1
+        for statement in ("DELETE FROM memories", "PRAGMA query_only = OFF", "DELETE FROM memories"):
+            if statement.startswith("PRAGMA"):
+                connections[0].execute(statement)
+            else:
+                with pytest.raises(sqlite3.OperationalError, match="readonly"):
+                    connections[0].execute(statement)
+        assert reading.memories.get(store.id, "/a").content == b"one"
+
+
+def test_a_read_only_engine_follows_what_others_write(workspace: Workspace, store: Store, db: Path) -> None:
+    with Workspace.open(db, read_only=True) as reading:
+        before = reading.engine.data_version()
+        write(workspace, store, "/a", b"one")
+        assert reading.engine.data_version() != before
+        assert [memory.path for memory in reading.memories.list(store.id)] == ["/a"]
+
+
+# Several processes
+
+
+def test_processes_that_make_one_new_database_at_once_all_succeed(tmp_path: Path) -> None:
+    rounds, names = 8, ["one", "two", "three"]
+    code = """
+import sys, time
+from pathlib import Path
+from memfs.workspace import Workspace
+
+directory, name, rounds = Path(sys.argv[1]), sys.argv[2], int(sys.argv[3])
+print("ready", flush=True)
+start = float(sys.stdin.readline())
+for step in range(rounds):
+    while time.monotonic() < start + step * 0.05:
+        pass
+    with Workspace.open(directory / str(step) / "memfs.db", create=True) as workspace:
+        workspace.stores.create(name)
+"""
+    with (
+        python(code, tmp_path, names[0], str(rounds)) as one,
+        python(code, tmp_path, names[1], str(rounds)) as two,
+        python(code, tmp_path, names[2], str(rounds)) as three,
+    ):
+        for process in (one, two, three):
+            assert hear(process) == "ready"
+        start = time.monotonic() + 0.02
+        for process in (one, two, three):
+            tell(process, str(start))
+        for process in (one, two, three):
+            finish(process)
+    for step in range(rounds):
+        with Workspace.open(tmp_path / str(step) / "memfs.db") as workspace:
+            assert sorted(store.name for store in workspace.stores.list()) == sorted(names)
+        with plain(tmp_path / str(step) / "memfs.db") as connection:
+            assert connection.execute("SELECT count(*) FROM workspace").fetchone() == (1,)
+
+
+HOLD = """
+import sqlite3, sys
+connection = sqlite3.connect(sys.argv[1], isolation_level=None)
+connection.execute("BEGIN IMMEDIATE")
+print("held", flush=True)
+sys.stdin.readline()
+connection.execute("COMMIT")
+"""
+
+
+def test_a_write_waits_for_another_processs_write(workspace: Workspace, store: Store, db: Path) -> None:
+    with python(HOLD, db) as holder:
+        assert hear(holder) == "held"
+        thread = threading.Thread(target=write, args=(workspace, store, "/a", b"waited"))
+        thread.start()
+        thread.join(0.05)
+        assert thread.is_alive(), "the write did not wait"
+        assert workspace.memories.list(store.id) == [], "reading does not wait"
+        tell(holder)
+        thread.join()
+        finish(holder)
+    assert workspace.memories.get(store.id, "/a").content == b"waited"
+
+
+def test_a_write_that_waited_too_long_is_busy_and_changed_nothing(
+    workspace: Workspace, store: Store, db: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sqlite, "LOCK_TIMEOUT_SECONDS", 0.02)
+    with Workspace.open(db) as impatient, python(HOLD, db) as holder:
+        assert hear(holder) == "held"
+        with pytest.raises(Busy):
+            write(impatient, store, "/a", b"never")
+        tell(holder)
+        finish(holder)
+        assert impatient.memories.list(store.id) == []
+        write(impatient, store, "/a", b"then")
+    assert len(workspace.versions.list(store.id)) == 1
+
+
+def test_a_full_disk_is_an_error_and_changes_nothing(workspace: Workspace, store: Store) -> None:
+    """As SQLite reports it: here by the limit of pages that it can be given."""
+    write(workspace, store, "/a", b"one")
+    engine = workspace.engine
+    assert isinstance(engine, SqliteEngine)
+    assert engine._writer is not None
+    engine._writer.execute("PRAGMA max_page_count = 1")  # SQLite takes the present size where that is larger
+    with pytest.raises(StorageFull):
+        write(workspace, store, "/b", b"x" * 100_000)
+    assert [memory.path for memory in workspace.memories.list(store.id)] == ["/a"]
+    engine._writer.execute("PRAGMA max_page_count = 1000000")
+    write(workspace, store, "/b", b"x" * 100_000)
+
+
+def test_a_version_survives_kill_9_once_its_write_returned(workspace: Workspace, store: Store, db: Path) -> None:
+    code = """
+import os, signal, sys
+from pathlib import Path
+from memfs.model import ids
+from memfs.model.mutations import Create
+from memfs.model.records import Actor
+from memfs.workspace import Workspace
+
+workspace = Workspace.open(Path(sys.argv[1]))
+applied = workspace.memories.apply(
+    sys.argv[2], [Create(ids.new_id(ids.MEMORY), "/a", b"survived")], Actor("user_actor", "alice"))
+(head,) = applied.heads.values()
+os.write(1, head.version_id.encode() + b"\\n")
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+    workspace.close()  # so that nobody else holds the WAL
+    with python(code, db, store.id) as process:
+        version_id = hear(process)
+        assert process.wait() == -signal.SIGKILL
+    with Workspace.open(db) as again:
+        assert again.versions.get(version_id).content == b"survived"
+
+
+def test_kill_9_in_the_midst_of_writing_loses_no_write_that_returned(
+    workspace: Workspace, store: Store, db: Path
+) -> None:
+    code = """
+import os, sys
+from pathlib import Path
+from memfs.model import ids
+from memfs.model.mutations import Create
+from memfs.model.records import Actor
+from memfs.workspace import Workspace
+
+workspace = Workspace.open(Path(sys.argv[1]))
+for step in range(1_000_000):
+    batch = [Create(ids.new_id(ids.MEMORY), f"/{step % 1000}/{step}-{half}", b"x" * 5_000) for half in "ab"]
+    applied = workspace.engine.apply(
+        sys.argv[2], batch, Actor("user_actor", "alice"), max_memories=10**9, max_directories=0)
+    os.write(1, f"{step}\\n".encode())
+"""
+    workspace.close()
+    with python(code, db, store.id) as process:
+        for _ in range(25):
+            hear(process)
+        process.kill()
+        assert process.stdout is not None
+        rest = process.stdout.read().split()
+    last = int(rest[-1]) if rest else 24
+    with Workspace.open(db) as again:
+        paths = {memory.path for memory in again.memories.list(store.id)}
+        assert {f"/{step % 1000}/{step}-{half}" for step in range(last + 1) for half in "ab"} <= paths
+        assert len(paths) % 2 == 0, "half a batch"
+        assert len(again.versions.list(store.id)) == len(paths)
+    with plain(db) as connection:
+        assert connection.execute("PRAGMA integrity_check").fetchone() == ("ok",)
+        assert connection.execute("PRAGMA foreign_key_check").fetchall() == []
+
+
+# Content, and what other tools see
+
+
+def test_each_distinct_text_is_stored_once(workspace: Workspace, store: Store, db: Path) -> None:
+    other = workspace.stores.create("Other")
+    memory_id = write(workspace, store, "/a", b"same")
+    write(workspace, store, "/b", b"same")
+    write(workspace, other, "/c", b"same")
+    for content in (b"different", b"same", b"different"):
+        workspace.memories.apply(store.id, [Update(memory_id, content=content)], ALICE)
+    with plain(db) as connection:
+        rows = connection.execute("SELECT bytes, size_bytes FROM contents ORDER BY bytes").fetchall()
+    assert rows == [(b"different", 9), (b"same", 4)]
+    assert len(workspace.versions.list(store.id)) == 5
+
+
+def test_the_views_answer_plain_sql(workspace: Workspace, store: Store, db: Path) -> None:
+    memory_id = write(workspace, store, "/a", "é\n".encode())
+    gone = write(workspace, store, "/gone", b"gone\n")
+    workspace.memories.apply(store.id, [Delete(gone)], Actor("session_actor", "sesn_1"))
+    workspace.memories.apply(store.id, [Update(memory_id, content=b"two\n")], ALICE)
+    with plain(db) as connection:
+        current = connection.execute(
+            "SELECT store, path, text, size_bytes, last_actor_type, last_actor_id, memory_id, store_id"
+            " FROM current_memories"
+        ).fetchall()
+        assert current == [("User preferences", "/a", "two\n", 4, "user_actor", "alice", memory_id, store.id)]
+        history = connection.execute(
+            "SELECT operation, path, text, size_bytes, actor_type, actor_id, memory_id FROM history"
+        ).fetchall()
+    assert history == [
+        ("modified", "/a", "two\n", 4, "user_actor", "alice", memory_id),
+        ("deleted", "/gone", None, None, "session_actor", "sesn_1", gone),
+        ("created", "/gone", "gone\n", 5, "user_actor", "alice", gone),
+        ("created", "/a", "é\n", 3, "user_actor", "alice", memory_id),
+    ]
+
+
+def test_every_column_is_explained_in_the_schema_or_by_its_name(workspace: Workspace, db: Path) -> None:
+    with plain(db) as connection:
+        statements = dict(connection.execute("SELECT name, sql FROM sqlite_master WHERE type = 'table'"))
+    for table in ("memory_stores", "contents", "changes", "memory_versions", "memories", "kept_directories"):
+        assert "--" in statements[table], f"the comments of {table} were lost"
+
+
+def test_sync_and_close_in_any_order(workspace: Workspace, store: Store, db: Path) -> None:
+    write(workspace, store, "/a", b"one")
+    workspace.engine.sync()
+    with plain(db) as connection:
+        connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    workspace.engine.sync()
+    workspace.close()
+    with pytest.raises(StorageFailed, match="closed"):
+        workspace.stores.list()
+    with pytest.raises(StorageFailed, match=r"closed|reading only"):
+        workspace.stores.create("Late")
+
+
+def test_the_newest_stored_version_id_is_continued_when_the_clock_was_ahead(
+    workspace: Workspace, store: Store, db: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """History stays in order by id even where another machine or an earlier boot had a later clock."""
+    ahead = time.time_ns() + 10**9 * 86_400 * 365
+    with monkeypatch.context() as patch:
+        patch.setattr(time, "time_ns", lambda: ahead)
+        patch.setattr(ids, "_last", 0)
+        write(workspace, store, "/a", b"ahead")
+    monkeypatch.setattr(ids, "_last", 0)
+    write(workspace, store, "/b", b"now")
+    newest, oldest = workspace.versions.list(store.id)
+    assert newest.path == "/b"
+    assert newest.id > oldest.id
+    assert oldest.created_at <= newest.created_at <= now()

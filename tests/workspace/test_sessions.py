@@ -1,0 +1,85 @@
+"""The rules for sessions: which stores, how many, and where they are mounted (CONTRACT.md 3)."""
+
+import pytest
+
+from memfs.model import ids
+from memfs.model.errors import InvalidRequest, NotFound, StoreArchived, TooManyStores
+from memfs.workspace import Workspace
+from memfs.workspace.sessions import Resource
+
+ROOT = "/mnt/memory"
+
+
+def test_a_session_remembers_its_stores_as_they_were(workspace: Workspace) -> None:
+    notes = workspace.stores.create("Notes", "All of them")
+    rules = workspace.stores.create("Team rules")
+    session = workspace.sessions.create(
+        [Resource(notes), Resource(rules, "read_only", instructions="Follow them.")], ROOT
+    )
+    assert ids.is_id(session.id, ids.SESSION)
+    first, second = session.attachments
+    assert (first.memory_store_id, first.access, first.instructions) == (notes.id, "read_write", "")
+    assert (first.name, first.description, first.mount_path) == ("Notes", "All of them", "/mnt/memory/notes")
+    assert (second.access, second.instructions) == ("read_only", "Follow them.")
+    assert second.mount_path == "/mnt/memory/team-rules"
+    assert workspace.sessions.get(session.id) == session
+    workspace.sessions.end(session.id)
+    assert workspace.sessions.get(session.id).ended_at is not None
+
+
+def test_equal_slugs_get_numbers_in_the_order_of_attachment(workspace: Workspace) -> None:
+    stores = [workspace.stores.create(name) for name in ("Notes", "notes", "NOTES!", "日本語")]
+    session = workspace.sessions.create([Resource(store) for store in reversed(stores)], ROOT + "/")
+    assert [attachment.mount_path for attachment in session.attachments] == [
+        f"/mnt/memory/store-{stores[3].id[-8:].lower()}",
+        "/mnt/memory/notes",
+        "/mnt/memory/notes-2",
+        "/mnt/memory/notes-3",
+    ]
+
+
+def test_eight_stores_and_not_nine(workspace: Workspace) -> None:
+    stores = [workspace.stores.create(f"Store {number}") for number in range(9)]
+    assert len(workspace.sessions.create([Resource(store) for store in stores[:8]], ROOT).attachments) == 8
+    with pytest.raises(TooManyStores):
+        workspace.sessions.create([Resource(store) for store in stores], ROOT)
+
+
+def test_a_session_needs_a_store(workspace: Workspace) -> None:
+    with pytest.raises(InvalidRequest):
+        workspace.sessions.create([], ROOT)
+
+
+def test_no_store_is_attached_twice(workspace: Workspace) -> None:
+    store = workspace.stores.create("Notes")
+    with pytest.raises(InvalidRequest, match="twice"):
+        workspace.sessions.create([Resource(store), Resource(store, "read_only")], ROOT)
+
+
+def test_an_archived_store_is_not_attached(workspace: Workspace) -> None:
+    live = workspace.stores.create("Live")
+    archived = workspace.stores.archive(workspace.stores.create("Old").id)
+    with pytest.raises(StoreArchived):
+        workspace.sessions.create([Resource(live), Resource(archived, "read_only")], ROOT)
+
+
+def test_instructions_have_at_most_4_096_characters(workspace: Workspace) -> None:
+    store = workspace.stores.create("Notes")
+    workspace.sessions.create([Resource(store, instructions="é" * 4_096)], ROOT)
+    with pytest.raises(InvalidRequest):
+        workspace.sessions.create([Resource(store, instructions="é" * 4_097)], ROOT)
+
+
+def test_a_session_can_have_an_id_that_somebody_else_made(workspace: Workspace) -> None:
+    store = workspace.stores.create("Notes")
+    session_id = ids.new_id(ids.SESSION)
+    assert workspace.sessions.create([Resource(store)], ROOT, session_id).id == session_id
+    for text in ("", "mine", "sesn_", session_id.lower(), ids.new_id(ids.MEMORY), "\udcff"):
+        with pytest.raises(InvalidRequest):
+            workspace.sessions.create([Resource(store)], ROOT, text)
+
+
+@pytest.mark.parametrize("text", ["", "sesn_", "sesn_01M8NMQFRP7HNTABQQHZR3KZM6", "\udcff"])
+def test_what_is_no_session_is_not_found(workspace: Workspace, text: str) -> None:
+    with pytest.raises(NotFound):
+        workspace.sessions.get(text)
