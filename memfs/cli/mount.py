@@ -125,22 +125,22 @@ def mount(
         _check_allow_other()
     state = RootState(root)
     with state.hold() as lock:
-        control.prepare(state)
-        check_root(root, invocation.db)
-        session = _session(invocation, stores, root, session_id)
-        plan = Plan(
-            root=root,
-            database=invocation.db.absolute(),
-            session=session,
-            scratch_size=scratch_size,
-            allow_other=allow_other,
-        )
-
-        def announce() -> None:
-            for attachment in session.attachments:
-                click.echo(attachment.mount_path)
-
         try:
+            control.prepare(state)
+            check_root(root, invocation.db)
+            session = _session(invocation, stores, root, session_id)
+            plan = Plan(
+                root=root,
+                database=invocation.db.absolute(),
+                session=session,
+                scratch_size=scratch_size,
+                allow_other=allow_other,
+            )
+
+            def announce() -> None:
+                for attachment in session.attachments:
+                    click.echo(attachment.mount_path)
+
             if foreground:
                 control.run_foreground(plan, state, lock, announce)
             else:
@@ -148,7 +148,7 @@ def mount(
                 announce()
         except BaseException:
             if not state.record_path.exists():
-                state.lock_path.unlink(missing_ok=True)
+                state.remove()
             raise
 
 
@@ -233,8 +233,8 @@ def umount(root: Path | None) -> None:
 def status(format_: Format) -> None:
     """Show what is mounted, for which session, and whether it answers.
 
-    The state is ``mounted``, ``silent`` (it does not answer), ``unmounted`` (taken down from outside) or ``dead`` (its
-    supervisor is gone; ``memfs umount`` clears it away).
+    The state is mounted, silent (it does not answer), unmounted (taken down from outside) or dead (its supervisor is
+    gone; 'memfs umount' clears it away).
 
     \b
     Example:

@@ -56,13 +56,40 @@ def run_background(plan: Plan, state: RootState, lock: int) -> None:
     os.close(telling)
     os.waitpid(child, 0)
     with open(receiving) as answer:
-        said = answer.read().strip()
+        supervisor = answer.readline().strip()
+        try:
+            said = answer.readline().strip()
+        except KeyboardInterrupt:
+            # Whoever asked does not want it any more: nothing may stay half-mounted.
+            _end(int(supervisor), state)
+            raise
     if said != "ok":
         raise MountFailed(said or f"the supervisor ended before anything was mounted: see {state.log_path}")
 
 
+def _end(supervisor: int, state: RootState) -> None:
+    """Let a supervisor take everything down, and wait until it has. Raises MountFailed."""
+    try:
+        descriptor = os.pidfd_open(supervisor)
+    except ProcessLookupError:
+        return
+    try:
+        signal.pidfd_send_signal(descriptor, signal.SIGTERM)
+        seconds = 2 * STOP_SECONDS
+        if not select.select([descriptor], [], [], seconds)[0]:
+            raise MountFailed(f"the supervisor {supervisor} did not end in {seconds:.0f} s: see {state.log_path}")
+    except PermissionError:
+        raise MountFailed(f"{state.root} is another user's mount: they, or root, can take it down") from None
+    finally:
+        os.close(descriptor)
+
+
 def _supervise(plan: Plan, state: RootState, lock: int, telling: int) -> None:
-    """The life of a supervisor in the background; says ``ok`` or what failed on ``telling``, then closes it."""
+    """The life of a supervisor in the background.
+
+    Says its process id on ``telling``, and ``ok`` or what failed, a line each; then closes it.
+    """
+    os.write(telling, f"{os.getpid()}\n".encode())
     null = os.open(os.devnull, os.O_RDWR)
     log_file = os.open(state.log_path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
     os.dup2(null, 0)
@@ -175,26 +202,12 @@ def find(root: Path | None, default: Path) -> tuple[RootState, RootRecord]:
 
 def take_down(state: RootState, record: RootRecord) -> None:
     """Commit and unmount everything of a root, and return when its processes are gone. Raises MountFailed."""
-    try:
-        supervisor = os.pidfd_open(record.pid)
-    except ProcessLookupError:
-        supervisor = None
-    try:
-        if supervisor is not None and state.alive():
-            try:
-                signal.pidfd_send_signal(supervisor, signal.SIGTERM)
-            except PermissionError:
-                raise MountFailed(f"{record.root} is another user's mount: they, or root, can take it down") from None
-            seconds = 2 * STOP_SECONDS
-            if not select.select([supervisor], [], [], seconds)[0]:
-                raise MountFailed(f"the supervisor {record.pid} did not end in {seconds:.0f} s: see {state.log_path}")
-        else:
-            with state.hold():
-                prepare(state)
-                state.remove()
-    finally:
-        if supervisor is not None:
-            os.close(supervisor)
+    if state.alive():
+        _end(record.pid, state)
+    else:
+        with state.hold():
+            prepare(state)
+            state.remove()
     left = [mount.path for mount in record.mounts if mounted_at(Path(record.place) / Path(mount.path).name)]
     if left:
         raise MountFailed(f"{', '.join(left)} could not be unmounted: see {state.log_path}")

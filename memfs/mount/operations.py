@@ -6,6 +6,7 @@ import logging
 import os
 import stat
 from collections.abc import Callable, Coroutine, Sequence
+from contextlib import suppress
 from typing import Any, Concatenate, ParamSpec, TypeVar, cast
 
 import pyfuse3
@@ -219,7 +220,14 @@ class StoreOperations(pyfuse3.Operations):
 
     @handler
     async def open(self, inode: int, flags: int, ctx: pyfuse3.RequestContext) -> pyfuse3.FileInfo:
-        return self._opened(await self.filesystem.open(inode, flags, ctx.pid))
+        handle = await self.filesystem.open(inode, flags, ctx.pid)
+        opened = self._opened(handle)
+        if not opened.keep_cache:
+            # The kernel would cut the new text at the size it knows, or fill it up. Only attributes: that waits for
+            # no page and so for no request.
+            with suppress(FileNotFoundError):
+                pyfuse3.invalidate_inode(inode, attr_only=True)
+        return opened
 
     @handler
     async def read(self, fh: int, off: int, size: int) -> bytes:
@@ -227,12 +235,17 @@ class StoreOperations(pyfuse3.Operations):
 
     @handler
     async def write(self, fh: int, off: int, buf: bytes) -> int:
-        node = self.filesystem.file(fh).node
-        known = node.served == node.content_key()
+        handle = self.filesystem.file(fh)
+        node = handle.node
+        # An append lands at the end as it is here; the kernel has put it where it believed the end to be.
+        elsewhere = handle.append_only and off != node.size
+        known = node.served == node.content_key() and not elsewhere
         written = self.filesystem.write(fh, off, buf)
         if known:
             # The kernel has put the same bytes into its pages.
             node.served = node.content_key()
+        elif elsewhere:
+            self.filesystem.tree.stale_inode(node)
         return written
 
     @handler
@@ -264,6 +277,9 @@ class StoreOperations(pyfuse3.Operations):
     @handler
     async def readdir(self, fh: int, start_id: int, token: pyfuse3.ReaddirToken) -> None:
         directory = self.filesystem.open_directory(fh)
+        if start_id == 0 and directory.started:
+            self.filesystem.rewind(directory)
+        directory.started = True
         for position in range(start_id, len(directory.entries)):
             name, node = directory.entries[position]
             itself = position < 2

@@ -7,6 +7,7 @@ is one of a supervisor that died. Both go when the root is unmounted.
 import fcntl
 import hashlib
 import json
+import logging
 import os
 import stat
 import tempfile
@@ -18,6 +19,8 @@ from pathlib import Path
 from memfs.model.errors import MountFailed
 from memfs.model.records import Access
 from memfs.mount.processes import kind_at
+
+log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,11 +96,15 @@ class RootState:
         return _in_memory(self._place, shared=shared)
 
     def read(self) -> RootRecord | None:
-        """The record, or None where there is none."""
+        """The record, or None where there is none. Raises MountFailed where it cannot be read."""
         try:
             return _parse(self.record_path.read_text())
         except FileNotFoundError:
             return None
+        except (ValueError, TypeError, KeyError):
+            raise MountFailed(
+                f"the record {self.record_path} is damaged or another version's: unmount {self.root}, then remove it"
+            ) from None
 
     def write(self, record: RootRecord) -> None:
         """Replace the record, whole or not at all."""
@@ -165,5 +172,8 @@ def records() -> list[tuple[RootState, RootRecord]]:
             record = _parse(path.read_text())
         except FileNotFoundError:
             continue  # unmounted meanwhile
+        except (ValueError, TypeError, KeyError):
+            log.warning("the record %s is damaged or another version's and is left out", path)
+            continue
         found.append((RootState(Path(record.root), directory), record))
     return sorted(found, key=lambda item: item[1].root)

@@ -12,13 +12,14 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from memfs.model.errors import MountFailed
+from memfs.model.errors import MemfsError, MountFailed
 from memfs.model.records import Session
 from memfs.mount import worker
 from memfs.mount.processes import answers, set_process_name
 from memfs.mount.root import Root, prepare_root, unguarded, unmount
 from memfs.mount.runtime import MountRecord, RootRecord, RootState
 from memfs.mount.worker import StoreMount
+from memfs.workspace import Workspace
 
 log = logging.getLogger(__name__)
 
@@ -232,7 +233,15 @@ class Supervisor:
             unmount(store.mount.path)
         if self._root is not None:
             self._root.clear()
+            self._settle_database()
         self.state.remove()
+
+    def _settle_database(self) -> None:
+        """Let the last connection that closes be one that may write: it moves the WAL into the database file."""
+        try:
+            Workspace.open(self.plan.database).close()
+        except MemfsError as error:
+            log.info("the WAL stays beside the database reason=%s", error)
 
     def _stop_workers(self, workers: list[_Worker]) -> None:
         """Ask workers to commit and unmount, and wait until they are gone; kill those that cannot."""
@@ -295,6 +304,38 @@ def configure_log(path: Path | None) -> None:
     )
 
 
+class RateLimit(logging.Filter):
+    """Lets so many lines of what clients provoke through in a second, so that an agent's loop cannot fill the log.
+
+    What is left out is counted and told with the next line; warnings and errors always pass.
+    """
+
+    LINES_A_SECOND = 20
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._second = 0
+        self._passed = 0
+        self._left_out = 0
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """Whether to write a record."""
+        if record.levelno > logging.INFO:
+            return True
+        second = int(record.created)
+        if second != self._second:
+            self._second, self._passed = second, 0
+        if self._passed >= self.LINES_A_SECOND:
+            self._left_out += 1
+            return False
+        self._passed += 1
+        if self._left_out:
+            record.msg = f"{record.getMessage()} left_out_before={self._left_out}"
+            record.args = ()
+            self._left_out = 0
+        return True
+
+
 def _log_as(mount: StoreMount) -> None:
     """Let every line of this process name its session and store."""
     formatter = logging.Formatter(
@@ -302,3 +343,4 @@ def _log_as(mount: StoreMount) -> None:
     )
     for logger_handler in logging.getLogger().handlers:
         logger_handler.setFormatter(formatter)
+        logger_handler.addFilter(RateLimit())

@@ -21,6 +21,9 @@ from memfs.workspace import Workspace
 
 log = logging.getLogger(__name__)
 
+MAX_REQUESTS = 1_000
+"""Requests under way at once. Closes that wait for the database's lock must leave room for reads."""
+
 EXIT_FAILED = 1
 EXIT_UNMOUNTED = 3
 """Somebody else took the mount down; it is not to be made again."""
@@ -116,7 +119,7 @@ async def _serve(filesystem: Filesystem, invalidator: Invalidator, ready: int) -
         invalidator.start()
         os.write(ready, b"ok\n")
         os.close(ready)
-        await pyfuse3.main()
+        await pyfuse3.main(min_tasks=2, max_tasks=MAX_REQUESTS)
         nursery.cancel_scope.cancel()
     await filesystem.finish()
     return asked

@@ -12,7 +12,8 @@ import os
 import stat
 import time
 from collections import OrderedDict
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
 from typing import TypeVar
 
 import trio
@@ -44,7 +45,7 @@ from memfs.vfs.handles import DirectoryHandle, FileHandle
 from memfs.vfs.nodes import DIRECTORY_MODE, DirectoryNode, FileNode, Node, derived_inode
 from memfs.vfs.rename import Rename
 from memfs.vfs.temporaries import Temporaries
-from memfs.vfs.tree import Tree, file_attributes
+from memfs.vfs.tree import Tree, child_path, file_attributes
 from memfs.workspace import AttachedStore
 
 log = logging.getLogger(__name__)
@@ -112,6 +113,9 @@ class Filesystem:
         self.read_only = store.access == "read_only"
         self._holds_open = holds_open or (lambda _pid, _inode: False)
         self._scratch_limit = scratch_bytes
+        # Names are changed under both locks, taken in this order. A file is made under the first alone: it needs no
+        # transaction, and must not wait for one that only commits a text.
+        self._names = trio.Lock()
         self._lock = trio.Lock()
         self._numbers = itertools.count(1)
         self._files: dict[int, FileHandle] = {}
@@ -119,6 +123,7 @@ class Filesystem:
         self._dirty: set[FileNode] = set()
         self._cache = ContentCache()
         self._scratch_used = 0
+        self._charged: set[FileNode] = set()
         self._set_aside: dict[str, tuple[Head, float]] = {}
         self.became_dirty = trio.Event()
         self._data_version = store.data_version()
@@ -129,12 +134,36 @@ class Filesystem:
     async def refresh(self) -> None:
         """See every commit that was complete when this was called, by whomever (close-to-open)."""
         if self.store.data_version() != self._data_version:
-            async with self._lock:
-                self._follow()
+            async with self._changing():
+                pass
 
     def peek(self) -> None:
         """Like refresh, but without waiting: while one of our own commits is under way, the tree is left as it is."""
-        if not self._lock.locked() and self.store.data_version() != self._data_version:
+        if not self._lock.locked():
+            self._catch_up()
+
+    @asynccontextmanager
+    async def _changing(self) -> AsyncIterator[None]:
+        """Hold the lock, with the tree as the store is now: what is decided in it holds until it ends.
+
+        What was committed in it is seen as known when it ends. Otherwise the next open would find something new and
+        wait for the lock, perhaps behind a commit that waits for another process.
+        """
+        async with self._lock:
+            self._catch_up()
+            try:
+                yield
+            finally:
+                self._catch_up()
+
+    @asynccontextmanager
+    async def _naming(self) -> AsyncIterator[None]:
+        """Change names."""
+        async with self._names, self._changing():
+            yield
+
+    def _catch_up(self) -> None:
+        if self.store.data_version() != self._data_version:
             self._follow()
 
     def _follow(self) -> None:
@@ -149,6 +178,8 @@ class Filesystem:
                 else:
                     del self._set_aside[path]  # changed or deleted elsewhere: no longer ours to decide
         self.tree.follow(changes)
+        for node in list(self._charged):
+            self._settle_charge(node)  # others' memories have taken the names of scratch files
 
     async def commit_batch(self, mutations: list[Mutation]) -> dict[str, Head | None]:
         """Apply mutations in a thread, with the lock held; the tree then stands after them. Empty lists do nothing."""
@@ -252,12 +283,8 @@ class Filesystem:
             raise _error(
                 errno.EPERM, "a git repository cannot live in a store: keep its .git elsewhere (git --separate-git-dir)"
             )
-        check_path(self.child_path(directory, text))
+        check_path(child_path(directory, text))
         return directory, text
-
-    @staticmethod
-    def child_path(directory: DirectoryNode, name: str) -> str:
-        return f"{directory.path().rstrip('/')}/{name}"
 
     def _is_scratch_name(self, name: str, flags: int) -> bool:
         return self.temporaries.match(name, exclusive=bool(flags & os.O_EXCL))
@@ -293,11 +320,11 @@ class Filesystem:
     async def mkdir(self, parent: int, name: bytes, mode: int) -> DirectoryNode:
         """Make a directory that is kept for its own sake."""
         self._writable()
-        async with self._lock:
+        async with self._naming():
             directory, text = self.target(parent, name)
             if text in directory.children:
                 raise _error(errno.EEXIST)
-            path = self.child_path(directory, text)
+            path = child_path(directory, text)
             identity = self.tree.directory_identity(path)
             inode = self.tree.new_inode(identity)
             mode = stat.S_IMODE(mode)
@@ -305,7 +332,8 @@ class Filesystem:
                 mode=None if mode == DIRECTORY_MODE else mode,
                 inode=None if inode == derived_inode(identity) else inode,
             )
-            await self.commit_batch([KeepDirectory(path, attributes)])
+            await self.commit_batch([*self.aside_deletions(path), KeepDirectory(path, attributes)])
+            self.drop_asides(path)
             node = DirectoryNode(inode, mode, time.time_ns(), kept=True)
             self.tree.insert(directory, text, node)
             directory.touch(content=True)
@@ -314,17 +342,19 @@ class Filesystem:
     async def rmdir(self, parent: int, name: bytes) -> None:
         """Remove an empty directory."""
         self._writable()
-        async with self._lock:
+        async with self._naming():
             directory = self.directory(parent)
             node = self.lookup(parent, name)
             if not isinstance(node, DirectoryNode):
                 raise _error(errno.ENOTDIR)
             if node.children:
                 raise _error(errno.ENOTEMPTY)
-            mutations: list[Mutation] = self.emptied(directory, node)
+            path = node.path()
+            mutations: list[Mutation] = [*self.aside_deletions(path), *self.emptied(directory, node)]
             if node.kept:
-                mutations.append(DropDirectory(node.path()))
+                mutations.append(DropDirectory(path))
             await self.commit_batch(mutations)
+            self.drop_asides(path)
             self.mark_kept(mutations)
             self.tree.orphan(node)
             directory.touch(content=True)
@@ -332,19 +362,21 @@ class Filesystem:
     async def create(self, parent: int, name: bytes, mode: int, flags: int, pid: int) -> FileHandle:
         """Make a file and open it. Its first version is committed when it is closed, even if it is empty."""
         self._writable()
-        await self.refresh()
-        directory, text = self.target(parent, name)
-        present = directory.children.get(text)
-        if present is not None:
-            # The kernel did not know the name: somebody else has made it meanwhile.
-            if flags & os.O_EXCL:
-                raise _error(errno.EEXIST)
-            return await self.open(present.inode, flags, pid)
-        node = self._new_file(directory, text, mode, flags)
-        return self._opened(node, flags, pid)
+        # Not under the lock of transactions: nothing is committed yet, and while this waited behind a commit that waits
+        # for another process, the kernel would keep everybody out of the directory.
+        async with self._names:
+            await self.refresh()
+            directory, text = self.target(parent, name)
+            present = directory.children.get(text)
+            if present is None:
+                return self._opened(self._new_file(directory, text, mode, flags), flags, pid)
+        # The kernel did not know the name: somebody else has made it meanwhile.
+        if flags & os.O_EXCL:
+            raise _error(errno.EEXIST)
+        return await self.open(present.inode, flags, pid)
 
     def _new_file(self, directory: DirectoryNode, name: str, mode: int, flags: int) -> FileNode:
-        path = self.child_path(directory, name)
+        path = child_path(directory, name)
         node = FileNode(0, stat.S_IMODE(mode), time.time_ns())
         node.buffer = bytearray()
         if self._is_scratch_name(name, flags):
@@ -371,11 +403,12 @@ class Filesystem:
         self._writable()
         if not stat.S_ISREG(mode):
             raise _error(errno.EPERM)
-        await self.refresh()
-        directory, text = self.target(parent, name)
-        if text in directory.children:
-            raise _error(errno.EEXIST)
-        node = self._new_file(directory, text, mode, os.O_EXCL)
+        async with self._names:
+            await self.refresh()
+            directory, text = self.target(parent, name)
+            if text in directory.children:
+                raise _error(errno.EEXIST)
+            node = self._new_file(directory, text, mode, os.O_EXCL)
         try:
             await self.commit(node)
         except BaseException:
@@ -386,14 +419,12 @@ class Filesystem:
     async def unlink(self, parent: int, name: bytes) -> None:
         """Remove a file; its memory gets a version ``deleted``."""
         self._writable()
-        async with self._lock:
+        async with self._naming():
             directory = self.directory(parent)
             node = self.lookup(parent, name)
             if not isinstance(node, FileNode):
                 raise _error(errno.EISDIR)
-            mutations: list[Mutation] = self._removal(node)
-            if mutations:
-                mutations += self.emptied(directory, node)
+            mutations = [*self._removal(node), *self.emptied(directory, node)]
             try:
                 await self.commit_batch(mutations)
             except NotFound:
@@ -411,10 +442,10 @@ class Filesystem:
 
     def removed(self, node: FileNode) -> None:
         """Take a file out of the tree, after its removal is committed."""
+        node.removed_here = True
         self._dirty.discard(node)
         self.tree.orphan(node)
-        if node.handles == 0:
-            self.charge(node, 0)
+        self._settle_charge(node)
 
     # Renaming is in its own module: it is half of what editors do.
 
@@ -423,7 +454,7 @@ class Filesystem:
     ) -> None:
         """Move a file or directory, replacing what is there, or exchange two names."""
         self._writable()
-        async with self._lock:
+        async with self._naming():
             await Rename(self, parent, name, new_parent, new_name).run(noreplace=noreplace, exchange=exchange)
 
     # Attributes
@@ -455,7 +486,7 @@ class Filesystem:
         if mtime_ns is not None:
             node.mtime_ns = mtime_ns
         if mode is not None or mtime_ns is not None:
-            async with self._lock:
+            async with self._changing():
                 await self._keep_attributes(node)
         return node
 
@@ -484,17 +515,26 @@ class Filesystem:
     async def _truncate(self, node: FileNode, size: int, handle: int | None) -> None:
         if size > MAX_CONTENT_BYTES and not node.scratch:
             raise ContentTooLarge(f"a memory has at most {MAX_CONTENT_BYTES} bytes, not {size}: split it")
-        buffer = self._load(node)
-        if size != len(buffer) or node.spoiled:
-            self._resize(node, size)
-            node.written = True
-            node.spoiled = False
-            self._changed(node)
-        else:
-            node.touch(content=True)
-        if handle is None and node.writers == 0 and node.dirty:
-            # truncate(2) by path: there is no close to wait for.
+        by_path = handle is None and node.writers == 0
+        before = bytes(self._load(node)) if by_path and node.dirty else None
+        self._resize(node, size)
+        node.written = True
+        node.spoiled = False
+        self._changed(node)
+        if not by_path or node.memory_id is None:
+            return
+        # truncate(2) by path: there is no close to wait for, nor one that would give a text up that is unfit.
+        generation = node.generation
+        try:
             await self.commit(node)
+        except BaseException:
+            if node.generation == generation and node.attached:
+                if before is None:
+                    self._discard(node)
+                else:
+                    node.buffer = bytearray(before)
+                    self._changed(node)
+            raise
 
     def _resize(self, node: FileNode, size: int) -> None:
         buffer = self._load(node)
@@ -511,28 +551,38 @@ class Filesystem:
         if size > node.charged and used > self._scratch_limit:
             raise _error(errno.ENOSPC, f"scratch files may hold {self._scratch_limit} bytes together")
         self._scratch_used, node.charged = used, size
+        if size:
+            self._charged.add(node)
+        else:
+            self._charged.discard(node)
+
+    def _settle_charge(self, node: FileNode) -> None:
+        """Give back what a scratch file held that nobody can reach any more."""
+        if not node.attached and node.handles == 0:
+            self.charge(node, 0)
 
     # Content
 
     async def open(self, inode: int, flags: int, pid: int) -> FileHandle:
-        """Open a file; it shows everything that was closed before. Raises ESTALE for one that was replaced."""
+        """Open a file; it shows everything that was closed before. Raises ESTALE for one that was replaced elsewhere.
+
+        Where it was removed or replaced through this mount, the kernel found the name just before, or means what is
+        held open already (/proc/self/fd): it gets the old file, as on any disk.
+        """
         await self.refresh()
         node = self.node(inode)
         if not isinstance(node, FileNode):
             raise _error(errno.EISDIR)
-        if not node.attached:
+        if not node.attached and not node.removed_here:
             raise _error(errno.ESTALE)
         if flags & os.O_ACCMODE != os.O_RDONLY or flags & os.O_TRUNC:
             self._writable()
         if flags & os.O_TRUNC:
-            if node.size or node.spoiled:
-                # Loaded only to be emptied: what the file held is of no interest any more.
-                self.charge(node, 0)
-                node.buffer = bytearray()
-                node.written = node.spoiled = False
-                self._changed(node)
-            else:
-                node.touch(content=True)
+            # Not loaded only to be emptied. An empty file is no exception: its mtime moves, and must be kept.
+            self.charge(node, 0)
+            node.buffer = bytearray()
+            node.written = node.spoiled = False
+            self._changed(node)
         return self._opened(node, flags, pid)
 
     def _opened(self, node: FileNode, flags: int, pid: int) -> FileHandle:
@@ -629,6 +679,8 @@ class Filesystem:
         """A descriptor was closed: commit. Raises what makes the text unfit, so that close() reports it."""
         handle = self.file(number)
         node = handle.node
+        if handle.writable:
+            self._check_displaced(node)
         if not node.dirty or not handle.writable:
             return  # a reader's close does not cut a version out of what a writer is about to finish
         if not node.written and self._holds_open(handle.pid, node.inode):
@@ -640,10 +692,16 @@ class Filesystem:
     async def fsync(self, number: int) -> None:
         """Commit, and return once it survives a loss of power."""
         node = self.file(number).node
+        self._check_displaced(node)
         if node.dirty:
             await self.commit(node)
         if not node.scratch:
             await self.sync()
+
+    @staticmethod
+    def _check_displaced(node: FileNode) -> None:
+        if node.displaced:
+            raise _error(errno.ESTALE, f"{node.name} was not saved: somebody else's memory or directory took its name")
 
     async def sync(self) -> None:
         """Return once every commit so far survives a loss of power."""
@@ -657,7 +715,7 @@ class Filesystem:
         try:
             if node.dirty and handle.writable:
                 await self.commit(node)
-        except (ContentNotText, ContentTooLarge) as error:
+        except (ContentNotText, ContentTooLarge, StoreArchived) as error:
             if node.writers == 1:
                 log.warning("dropped %s: %s", node.name, error)
                 self._discard(node)
@@ -669,7 +727,7 @@ class Filesystem:
             node.handles -= 1
             if node.handles == 0:
                 if not node.attached:
-                    self.charge(node, 0)
+                    self._settle_charge(node)
                     self.tree.drop_unknown(node)
                 elif not node.dirty and not node.scratch:
                     node.buffer = None
@@ -693,8 +751,9 @@ class Filesystem:
         Raises ContentNotText, ContentTooLarge (a write was refused midway), and what the workspace raises; the
         buffer is then still there.
         """
-        async with self._lock:
+        async with self._changing():
             if not node.dirty or node.memory_id is None or not node.attached:
+                self._dirty.discard(node)
                 return
             if node.spoiled:
                 raise ContentTooLarge(f"a write over {MAX_CONTENT_BYTES} bytes was refused: nothing was saved")
@@ -732,6 +791,7 @@ class Filesystem:
                 # Made elsewhere at the same moment. The tree makes our file stand for that memory, and our text is
                 # its next version.
                 self._follow()
+                self._check_displaced(node)
             else:
                 head = heads[memory_id]
                 assert head is not None
@@ -771,21 +831,54 @@ class Filesystem:
         aside = self._set_aside.pop(path, None)
         return None if aside is None else aside[0]
 
+    def aside_at(self, path: str) -> Head | None:
+        """The memory that was set aside from this name."""
+        aside = self._set_aside.get(path)
+        return None if aside is None else aside[0]
+
+    def asides_below(self, path: str) -> dict[str, Head]:
+        """The memories that were set aside from this name or from below it; the store still has them there."""
+        return {
+            name: head
+            for name, (head, _) in self._set_aside.items()
+            if name == path or name.startswith(f"{path.rstrip('/')}/")
+        }
+
+    def aside_deletions(self, path: str) -> list[Mutation]:
+        """What frees a path of memories that were set aside, as a directory is made, replaced or removed there."""
+        return [Delete(head.memory_id) for head in self.asides_below(path).values()]
+
+    def drop_asides(self, path: str) -> None:
+        """Their deletion is committed."""
+        for name in self.asides_below(path):
+            del self._set_aside[name]
+
+    def move_asides(self, moves: dict[str, tuple[str, Head]]) -> None:
+        """Directories above them were renamed, all at once: old path to new path and head."""
+        deadlines = {old: self._set_aside.pop(old)[1] for old in moves}
+        self._set_aside.update({new: (head, deadlines[old]) for old, (new, head) in moves.items()})
+
     async def _settle_set_aside(self, now: float) -> None:
         """Delete memories that were moved aside and whose name nobody made again."""
         for path, (head, deadline) in list(self._set_aside.items()):
             if deadline > now:
                 continue
-            async with self._lock:
+            async with self._naming():
                 if self._set_aside.get(path) != (head, deadline):
                     continue
+                parent = self.tree.find(path.rpartition("/")[0] or "/")
+                mutations: list[Mutation] = [Delete(head.memory_id, expected_version=head.version_id)]
+                if isinstance(parent, DirectoryNode):
+                    mutations += self.emptied(parent)
                 try:
-                    await self.commit_batch([Delete(head.memory_id)])
+                    await self.commit_batch(mutations)
                 except NotFound:
                     self.distrust()
                 except MemfsError as error:
                     log.error("could not delete %s yet: %s", path, error)
                     continue
+                else:
+                    self.mark_kept(mutations)
                 self._set_aside.pop(path, None)
 
     async def finish(self) -> None:
@@ -803,11 +896,17 @@ class Filesystem:
         """Open a directory: its entries as they are now, ``.`` and ``..`` first."""
         await self.refresh()
         node = self.directory(inode)
-        entries: list[tuple[bytes, Node]] = [(b".", node), (b"..", node.parent or node)]
-        entries += [(name.encode(errors="surrogateescape"), child) for name, child in node.children.items()]
-        handle = DirectoryHandle(next(self._numbers), node, entries)
+        handle = DirectoryHandle(next(self._numbers), node, [])
         self._directories[handle.number] = handle
+        self.rewind(handle)
         return handle
+
+    @staticmethod
+    def rewind(handle: DirectoryHandle) -> None:
+        """Take the entries as they are now, as rewinddir(3) must."""
+        node = handle.node
+        handle.entries = [(b".", node), (b"..", node.parent or node)]
+        handle.entries += [(os.fsencode(name), child) for name, child in node.children.items()]
 
     def open_directory(self, number: int) -> DirectoryHandle:
         """An open directory. Raises EBADF."""

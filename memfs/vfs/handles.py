@@ -31,7 +31,8 @@ class FileHandle:
 
 @dataclass(slots=True, eq=False)
 class DirectoryHandle:
-    """An open directory: its entries as they were at opendir, so that positions stay right while it changes.
+    """An open directory: its entries as they were when it was last read from the start (opendir, rewinddir), so that
+    positions stay right while it changes.
 
     Entry ``n`` has position ``n``; entries whose node has gone since are passed over when they are read.
     """
@@ -39,3 +40,5 @@ class DirectoryHandle:
     number: int
     node: DirectoryNode
     entries: list[tuple[bytes, Node]]
+    started: bool = False
+    """Whether it was read since it was opened: reading from the start again is a rewind."""

@@ -102,10 +102,12 @@ class FileNode(Node):
         "charged",
         "dirty",
         "dirty_since",
+        "displaced",
         "generation",
         "handles",
         "head",
         "memory_id",
+        "removed_here",
         "served",
         "spoiled",
         "writers",
@@ -129,6 +131,10 @@ class FileNode(Node):
         """Whether anything but the emptying by O_CREAT or O_TRUNC made it dirty."""
         self.spoiled = False
         """Whether a write was refused midway, so that the buffer must not be taken for what was meant."""
+        self.displaced = False
+        """Whether somebody else's change took its name while it held text that was not committed yet."""
+        self.removed_here = False
+        """Whether its name was removed or replaced through this mount, whose kernel thus knows."""
         self.generation = 0
         """Rises by each change of the buffer, so that a commit knows whether it took the latest."""
         self.served: tuple[str, int] | None = None

@@ -10,13 +10,15 @@ import os
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+import trio
+
 from memfs.model import ids
-from memfs.model.errors import ContentTooLarge, NotFound, StoreFull
+from memfs.model.errors import ContentTooLarge, NotFound, PathConflict, StoreFull
 from memfs.model.mutations import Create, Delete, KeepDirectory, MoveDirectory, Mutation, Update
 from memfs.model.paths import check_path
 from memfs.model.records import MAX_CONTENT_BYTES, MAX_MEMORIES, FileAttributes, Head
 from memfs.vfs.nodes import FILE_MODE, DirectoryNode, FileNode, Node
-from memfs.vfs.tree import file_attributes
+from memfs.vfs.tree import child_path, file_attributes
 
 if TYPE_CHECKING:
     from memfs.vfs.filesystem import Filesystem
@@ -47,8 +49,10 @@ class Rename:
         self.target = self.new_parent.children.get(self.new_name)
         self.old_name = self.source.name
         self.old_path = self.source.path()
-        self.new_path = filesystem.child_path(self.new_parent, self.new_name)
+        self.new_path = child_path(self.new_parent, self.new_name)
         self.written: list[_Written] = []
+        self.moved_asides: dict[str, tuple[str, str]] = {}
+        """Memories set aside below what moves: old and new path by memory id."""
 
     async def run(self, *, noreplace: bool, exchange: bool) -> None:
         """Do it. Raises the errno of rename(2), and what makes the text unfit for a memory."""
@@ -97,6 +101,9 @@ class Rename:
 
     async def _to_scratch(self, source: FileNode, target: FileNode | None) -> None:
         """The file is scratch afterwards; a memory is set aside until it shows what the editor makes of its name."""
+        left = self._left()
+        await self.fs.commit_batch(left)
+        self.fs.mark_kept(left)
         if not source.scratch:
             text = bytearray(self.fs.content(source))
             self.fs.charge(source, len(text))
@@ -110,20 +117,27 @@ class Rename:
                 self.fs.set_aside(self.old_path, head)
         self._arrive(source, target)
 
-    async def _over_memory(self, source: FileNode, target: FileNode, memory_id: str, head: Head) -> None:
+    async def _over_memory(self, source: FileNode, target: FileNode | None, memory_id: str, head: Head) -> None:
         """An atomic save: the target's memory gets the source's text, and the source's memory is deleted."""
         text = self._text(source)
         attributes = file_attributes(source)
         mode = source.mode if source.mode != FILE_MODE or head.attributes.mode is not None else None
         mutations: list[Mutation] = [
-            Update(memory_id, content=text, attributes=FileAttributes(mode, attributes.mtime_ns, source.inode))
+            Update(memory_id, content=text, attributes=FileAttributes(mode, attributes.mtime_ns, source.inode)),
+            *self._left(),
         ]
         if source.memory_id is not None and source.head is not None:
-            mutations += [Delete(source.memory_id), *self.fs.emptied(self.parent, source)]
+            mutations.append(Delete(source.memory_id))
         await self._save(source, target, memory_id, mutations)
 
     async def _to_free_name(self, source: FileNode, target: FileNode | None) -> None:
         """No memory is in the way. The file becomes one, or the memory moves."""
+        aside = self.fs.aside_at(self.new_path)
+        if aside is not None:
+            # The second half of an editor's save: the old text was moved to a backup's name, now comes the new.
+            await self._over_memory(source, target, aside.memory_id, aside)
+            self.fs.take_aside(self.new_path)
+            return
         if source.memory_id is not None and source.head is not None:
             text = self._text(source) if source.dirty and source.written else None
             attributes = file_attributes(source)
@@ -133,23 +147,10 @@ class Rename:
                 source.memory_id,
                 [
                     Update(source.memory_id, content=text, path=self.new_path, attributes=attributes),
-                    *self.fs.emptied(self.parent, source),
+                    *self._left(),
                 ],
             )
             return
-        aside = self.fs.take_aside(self.new_path)
-        try:
-            if aside is not None:
-                text = self._text(source)
-                attributes = FileAttributes(source.mode, source.mtime_ns, source.inode)
-                await self._save(
-                    source, target, aside.memory_id, [Update(aside.memory_id, content=text, attributes=attributes)]
-                )
-                return
-        except BaseException:
-            assert aside is not None
-            self.fs.set_aside(self.new_path, aside)
-            raise
         if source.memory_id is not None and not source.written and source.writers:
             # Made and not written yet: its first version is committed when it is closed, under its new name.
             self._arrive(source, target)
@@ -161,7 +162,11 @@ class Rename:
         text = self._text(source)
         mode = None if source.mode == FILE_MODE else source.mode
         attributes = FileAttributes(mode, source.mtime_ns, source.inode)
-        await self._save(source, target, memory_id, [Create(memory_id, self.new_path, text, attributes)])
+        await self._save(source, target, memory_id, [Create(memory_id, self.new_path, text, attributes), *self._left()])
+
+    def _left(self) -> list[Mutation]:
+        """What keeps the directory that the source leaves, where that empties it."""
+        return [] if self.new_parent is self.parent else self.fs.emptied(self.parent, self.source)
 
     def _text(self, node: FileNode) -> bytes:
         if node.spoiled or node.size > MAX_CONTENT_BYTES:
@@ -174,7 +179,7 @@ class Rename:
         """Commit, then let the source take its place as the node of ``memory_id``."""
         try:
             heads = await self.fs.commit_batch(mutations)
-        except NotFound:
+        except (NotFound, PathConflict):
             # Changed elsewhere since: see it, and let the kernel look the names up again.
             self.fs.distrust()
             raise _error(errno.ESTALE) from None
@@ -195,7 +200,9 @@ class Rename:
                 self.fs.forget_dirty(node)
                 if node.handles == 0:
                     node.buffer = None
-            elif node.writers:
+            else:
+                # Written while the transaction ran, as scratch perhaps, which is never dirty.
+                node.changed(trio.current_time())
                 self.fs.note_dirty(node)
 
     def _arrive(self, source: Node, target: Node | None) -> None:
@@ -217,16 +224,20 @@ class Rename:
             raise _error(errno.ENOTDIR)
         if target is not None and target.children:
             raise _error(errno.ENOTEMPTY)
-        mutations = self._moves(source, self.old_path, self.new_path)
-        mutations += self.fs.emptied(self.parent, source)
+        mutations = [
+            *self.fs.aside_deletions(self.new_path),
+            *self._moves(source, self.old_path, self.new_path),
+            *self._left(),
+        ]
         heads = await self._commit_moves(mutations)
+        self.fs.drop_asides(self.new_path)
         self._arrive(source, target)
         self.fs.mark_kept(mutations)
         self._take_heads(heads)
 
     async def _exchange(self, target: Node) -> None:
         for node in (self.source, target):
-            if isinstance(node, FileNode) and (node.scratch or node.dirty):
+            if isinstance(node, FileNode) and node.scratch:
                 # Two names, one of them no memory: nobody exchanges those but by plain renames.
                 raise _error(errno.EINVAL)
         mutations = self._moves(self.source, self.old_path, self.new_path)
@@ -244,7 +255,7 @@ class Rename:
     async def _commit_moves(self, mutations: list[Mutation]) -> dict[str, Head | None]:
         try:
             return await self.fs.commit_batch(mutations)
-        except NotFound:
+        except (NotFound, PathConflict):
             self.fs.distrust()
             raise _error(errno.ESTALE) from None
 
@@ -256,15 +267,22 @@ class Rename:
                 return []
             return [Update(node.memory_id, path=new, attributes=file_attributes(node))]
         assert isinstance(node, DirectoryNode)
-        # The inode is kept with the directory: it cannot be derived from the new path.
-        mutations: list[Mutation] = [KeepDirectory(new, FileAttributes(inode=node.inode))]
+        # The inode is kept with the directory: it cannot be derived from the new path. So are the others, which would
+        # else be those of a directory that is replaced.
+        mutations: list[Mutation] = [KeepDirectory(new, FileAttributes(node.mode, node.mtime_ns, node.inode))]
         if top:
             mutations.insert(0, MoveDirectory(old, new))
+            for path, head in self.fs.asides_below(old).items():
+                self.moved_asides[head.memory_id] = path, new + path.removeprefix(old)
+                mutations.append(Update(head.memory_id, path=self.moved_asides[head.memory_id][1]))
         for child in node.children.values():
             mutations += self._moves(child, f"{old}/{child.name}", f"{new}/{child.name}", top=False)
         return mutations
 
     def _take_heads(self, heads: dict[str, Head | None]) -> None:
+        self.fs.move_asides(
+            {old: (new, head) for memory_id, (old, new) in self.moved_asides.items() if (head := heads[memory_id])}
+        )
         for memory_id, head in heads.items():
             node = self.tree.by_memory.get(memory_id)
             if node is not None and head is not None:

@@ -42,6 +42,7 @@ class Tree:
         self.sequence = 0
         self.archived = False
         self.stale: list[Stale] = []
+        self._loaded = False
 
     # Nodes
 
@@ -114,10 +115,11 @@ class Tree:
         self.sequence = snapshot.sequence
         self.archived = snapshot.store.archived_at is not None
         self.root.mtime_ns = self.root.ctime_ns = time_ns(snapshot.store.created_at)
+        # The kept ones first: what is made for a memory's sake has none of the attributes that are kept.
+        self._set_directories(snapshot.directories)
         for head in snapshot.heads:
             self._put(head)
-        self._set_directories(snapshot.directories)
-        self.stale.clear()
+        self._loaded = True
 
     def follow(self, changes: Changes) -> None:
         """Take over what changed. State-based: what the tree has already is no change to it."""
@@ -153,10 +155,13 @@ class Tree:
 
     def stale_inode(self, node: Node) -> None:
         """Note that what a kernel knows of an inode's attributes and pages is out of date."""
-        self.stale.append(StaleInode(node.inode))
+        if self._loaded:
+            self.stale.append(StaleInode(node.inode))
 
     def stale_entry(self, parent: DirectoryNode, name: str) -> None:
         """Note that what a kernel knows of a name, and so of its directory, is out of date."""
+        if not self._loaded:
+            return  # nobody has seen anything yet, and reading a store moves no directory's times
         self.stale.append(StaleEntry(parent.inode, name.encode()))
         parent.touch(content=True)
         self.stale_inode(parent)
@@ -207,8 +212,10 @@ class Tree:
         present = parent.children.get(name)
         node = self.by_memory.get(head.memory_id)
         if present is not None and present is not node:
-            if node is None and isinstance(present, FileNode) and present.dirty:
-                # Made here too and not committed yet: its text will be the next version of this memory.
+            if isinstance(present, FileNode) and present.dirty:
+                # Written here too and not committed yet: its text will be the next version of this memory.
+                if node is not None:
+                    self._displace(node)
                 self.bind(present, head.memory_id)
                 present.head = head
                 return
@@ -230,6 +237,8 @@ class Tree:
         if isinstance(node, DirectoryNode):
             for child in list(node.children.values()):
                 self._displace(child)
+        elif isinstance(node, FileNode) and node.dirty:
+            node.displaced = True  # its text can go nowhere: close() has to say so
         if node.parent is not None:
             self.stale_entry(node.parent, node.name)
         self.orphan(node)
@@ -238,8 +247,8 @@ class Tree:
         self, parent: DirectoryNode, name: str, *, mtime_ns: int, attributes: FileAttributes | None = None
     ) -> DirectoryNode:
         """Add a directory; with ``attributes`` one that is kept."""
-        path = f"{parent.path().rstrip('/')}/{name}"
-        given = attributes or FileAttributes()
+        path = child_path(parent, name)
+        given = FileAttributes() if attributes is None else attributes
         node = DirectoryNode(
             self.new_inode(self.directory_identity(path), given.inode),
             DIRECTORY_MODE if given.mode is None else given.mode,
@@ -257,12 +266,18 @@ class Tree:
                 assert isinstance(node, DirectoryNode)
                 child = node.children.get(segment)
                 if isinstance(child, FileNode):
-                    if child.head is not None:
-                        break  # a memory has this name by now
+                    if child.head is not None or child.dirty:
+                        break  # a memory has this name by now, or will have when it is committed
                     self._displace(child)
                     child = None
                 if child is None:
-                    child = self.make_directory(node, segment, mtime_ns=time_ns(directory.updated_at))
+                    last = child_path(node, segment) == path
+                    child = self.make_directory(
+                        node,
+                        segment,
+                        mtime_ns=time_ns(directory.updated_at),
+                        attributes=directory.attributes if last else None,
+                    )
                     self.stale_entry(node, segment)
                 node = child
             else:
@@ -292,11 +307,18 @@ class Tree:
         return len(self.by_memory)
 
 
+def child_path(directory: DirectoryNode, name: str) -> str:
+    """The path of a name in a directory."""
+    return f"{directory.path().rstrip('/')}/{name}"
+
+
 def file_attributes(node: FileNode) -> FileAttributes:
     """What to store of a file's attributes: only what differs from what would be derived."""
-    identity = node.memory_id or ""
+    # What is stored already is only replaced by a value: None would leave it.
+    stored = FileAttributes() if node.head is None else node.head.attributes
+    derived = derived_inode(node.memory_id or "")
     return FileAttributes(
-        mode=None if node.mode == FILE_MODE and (node.head is None or node.head.attributes.mode is None) else node.mode,
+        mode=None if node.mode == FILE_MODE and stored.mode is None else node.mode,
         mtime_ns=node.mtime_ns,
-        inode=None if node.inode == derived_inode(identity) else node.inode,
+        inode=None if node.inode == derived and stored.inode is None else node.inode,
     )

@@ -11,6 +11,7 @@ import pytest
 
 from memfs.model import ids
 from memfs.mount.processes import mounted_at
+from memfs.mount.runtime import RootState, runtime_directory
 from memfs.workspace import Workspace
 from tests.mount.harness import LIMIT, Site, shell, wait_for_end, wait_until
 
@@ -96,7 +97,7 @@ def test_eight_stores_mount_and_a_ninth_is_refused(at: Site) -> None:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "reason"),
+    "arguments,reason",
     [
         (["-s", "nowhere"], "no store 'nowhere'"),
         (["-s", "notes", "-s", "notes:read_only"], "named twice"),
@@ -160,7 +161,15 @@ def test_a_root_that_is_a_file_is_refused(at: Site) -> None:
 def test_without_the_device_the_reason_is_said(at: Site) -> None:
     for hide in ("mount --bind /dev/null /dev/fuse", "mount -t tmpfs none /dev"):
         refused = subprocess.run(
-            ["unshare", "-m", "sh", "-c", f'{hide} && exec "$@"', "sh", *at.command("mount", "--root", at.root, "-s", "notes")],
+            [
+                "unshare",
+                "-m",
+                "sh",
+                "-c",
+                f'{hide} && exec "$@"',
+                "sh",
+                *at.command("mount", "--root", at.root, "-s", "notes"),
+            ],
             env=at.environment(),
             capture_output=True,
             text=True,
@@ -175,8 +184,10 @@ def test_without_the_device_the_reason_is_said(at: Site) -> None:
 
 def test_without_privilege_the_reason_is_said(at: Site) -> None:
     refused = subprocess.run(
-        ["setpriv", "--bounding-set", "-sys_admin", "--inh-caps", "-sys_admin"]
-        + at.command("mount", "--root", at.root, "-s", "notes"),
+        [
+            *("setpriv", "--bounding-set", "-sys_admin", "--inh-caps", "-sys_admin"),
+            *at.command("mount", "--root", at.root, "-s", "notes"),
+        ],
         env=at.environment(),
         capture_output=True,
         text=True,
@@ -223,6 +234,53 @@ def test_in_the_foreground_it_stays_until_interrupted(at: Site) -> None:
     assert at.heads("notes") == {"/a.md": b"a"}
 
 
+def test_an_interrupted_mount_leaves_nothing(at: Site) -> None:
+    """Ctrl-C while the command waits for its mounts takes them down again."""
+    names = ["notes", *(at.store(f"s{number}") for number in range(7))]
+    process = subprocess.Popen(
+        at.command("mount", "--root", at.root, *[word for name in names for word in ("-s", name)]),
+        env=at.environment(),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    wait_until(lambda: mounted_at(at.root) or process.poll() is not None, "the root")
+    process.send_signal(signal.SIGINT)
+    output, errors = process.communicate(timeout=LIMIT)
+    assert process.returncode == 130, errors
+    assert output == ""
+    at.nothing_left()
+    assert not at.root.exists()
+
+
+def test_a_refused_mount_leaves_no_record(at: Site) -> None:
+    before = sorted(os.listdir(runtime_directory()))
+    at.run("mount", "--root", at.root, "-s", "nowhere", check=False)
+    at.run("mount", "--root", at.directory, "-s", "notes", check=False)
+    assert sorted(os.listdir(runtime_directory())) == before
+
+
+def test_a_record_that_cannot_be_read_spoils_only_its_own_root(at: Site) -> None:
+    at.mount("notes")
+    record = RootState(at.root).record_path
+    other = record.with_name("0" * 24 + ".json")
+    other.write_text('{"root": "/elsewhere"}')
+    try:
+        done = at.run("status")
+        assert str(at.root / "notes") in done.stdout
+        assert "left out" in done.stderr
+    finally:
+        other.unlink()
+
+
+def test_after_unmounting_the_database_is_one_file(at: Site) -> None:
+    at.store("ro")
+    at.mount("ro:read_only", "notes")
+    (at.root / "notes" / "a.md").write_text("a")
+    at.run("umount", at.root)
+    assert os.listdir(at.db.parent) == ["memfs.db"]
+
+
 def test_root_of_read_only_stores_is_read_only_thrice(at: Site) -> None:
     at.store("ro", a_md="A\n")
     (directory,) = at.mount("ro:read_only")
@@ -255,9 +313,9 @@ def test_archiving_a_store_makes_its_mount_read_only(at: Site, notes: Path) -> N
     (notes / "a.md").write_text("a")
     with Workspace.open(at.db) as workspace:
         workspace.stores.archive(workspace.stores.resolve("notes").id)
-    for refused in (lambda: (notes / "a.md").write_text("b"), lambda: (notes / "n.md").write_text("n")):
+    for name in ("a.md", "new.md"):
         with pytest.raises(OSError, match="Read-only file system"):
-            refused()
+            (notes / name).write_text("refused")
     assert (notes / "a.md").read_text() == "a"
 
 
@@ -269,7 +327,9 @@ def test_mounts_are_nosuid_nodev_and_others_may_read(at: Site, notes: Path) -> N
     for parent in (at.directory.parent, at.directory.parent.parent):
         parent.chmod(parent.stat().st_mode | 0o011)
     nobody = ["setpriv", "--reuid", "65534", "--regid", "65534", "--clear-groups"]
-    assert subprocess.run([*nobody, "cat", notes / "a.md"], capture_output=True, check=True, timeout=LIMIT).stdout == b"a"
+    assert (
+        subprocess.run([*nobody, "cat", notes / "a.md"], capture_output=True, check=True, timeout=LIMIT).stdout == b"a"
+    )
     assert subprocess.run([*nobody, "touch", notes / "b"], capture_output=True, timeout=LIMIT, check=False).returncode
 
 

@@ -1,0 +1,277 @@
+"""The documentation is true of the code: commands, options, tables and links. Nothing is run or mounted here."""
+
+import errno
+import re
+import shlex
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+import click
+import pytest
+
+from memfs.cli import exits
+from memfs.cli.main import main
+from memfs.model import contract
+from memfs.model.errors import MemfsError, all_errors
+from memfs.model.records import Actor, Memory, MemoryVersion, Store
+from memfs.mount.control import MountStatus
+from memfs.mount.errnos import ERRNO
+from memfs.vfs import temporaries
+
+ROOT = Path(__file__).resolve().parent.parent
+DOCS = ROOT / "docs"
+PAGES = sorted(DOCS.rglob("*.md"))
+DOCUMENTS = {str(path.relative_to(ROOT)): path.read_text() for path in [ROOT / "README.md", *PAGES]}
+
+_FENCED = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+_HEADING = re.compile(r"^(#{1,6}) (.+)$", re.MULTILINE)
+_LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
+
+
+def prose(text: str) -> str:
+    """A page without its fenced blocks, in which ``#`` and brackets mean other things."""
+    return _FENCED.sub("", text)
+
+
+def page(name: str) -> str:
+    return DOCUMENTS[f"docs/{name}.md"]
+
+
+# Pages and links
+
+
+def test_there_are_enough_pages_in_nested_directories_for_the_demo() -> None:
+    assert len(PAGES) >= 20
+    assert any(len(path.relative_to(DOCS).parts) >= 3 for path in PAGES)
+
+
+@pytest.mark.parametrize("name", DOCUMENTS)
+def test_a_page_begins_with_its_only_title(name: str) -> None:
+    headings = _HEADING.findall(prose(DOCUMENTS[name]))
+    assert [level for level, _ in headings].count("#") == 1
+    assert DOCUMENTS[name].startswith(f"# {headings[0][1]}\n")
+
+
+def anchors(text: str) -> set[str]:
+    """The anchors of a page's headings, as GitHub makes them."""
+    seen: Counter[str] = Counter()
+    found = set()
+    for _, title in _HEADING.findall(prose(text)):
+        anchor = re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-")
+        found.add(f"{anchor}-{seen[anchor]}" if seen[anchor] else anchor)
+        seen[anchor] += 1
+    return found
+
+
+def links(name: str) -> Iterator[tuple[Path, str]]:
+    """The internal links of a page: file or directory, and anchor."""
+    for target in _LINK.findall(prose(DOCUMENTS[name])):
+        if "://" not in target:
+            path, _, anchor = target.partition("#")
+            yield ((ROOT / name).parent / path).resolve() if path else ROOT / name, anchor
+
+
+@pytest.mark.parametrize("name", DOCUMENTS)
+def test_internal_links_lead_somewhere(name: str) -> None:
+    for path, anchor in links(name):
+        assert path.is_relative_to(ROOT), path
+        assert path.exists(), path
+        if anchor:
+            assert anchor in anchors(path.read_text()), f"{path}#{anchor}"
+
+
+def test_every_page_can_be_reached_from_the_readme() -> None:
+    reached: set[Path] = set()
+    pending = [ROOT / "README.md"]
+    while pending:
+        path = pending.pop()
+        if path in reached:
+            continue
+        reached.add(path)
+        if path.is_dir():
+            pending += path.glob("*.md")
+        elif path.suffix == ".md":
+            pending += [target for target, _ in links(str(path.relative_to(ROOT)))]
+    assert [path for path in PAGES if path not in reached] == []
+
+
+# Commands and options
+
+
+def commands(group: click.Group, above: str = "memfs") -> Iterator[tuple[str, click.Command]]:
+    context = click.Context(group)
+    for name in group.list_commands(context):
+        command = group.get_command(context, name)
+        assert command is not None
+        if isinstance(command, click.Group):
+            yield from commands(command, f"{above} {name}")
+        else:
+            yield f"{above} {name}", command
+
+
+COMMANDS = dict(commands(main))
+
+
+def section(title: str) -> str:
+    """The section with this heading on some page of the reference, up to the next heading of its level or above."""
+    for path in sorted((DOCS / "reference").glob("*.md")):
+        text = path.read_text()
+        found = re.search(rf"^(#+) {re.escape(title)}$", text, re.MULTILINE)
+        if found:
+            rest = text[found.end() :]
+            end = re.search(rf"^#{{1,{len(found[1])}}} ", rest, re.MULTILINE)
+            return rest[: end.start()] if end else rest
+    raise AssertionError(f"no page of docs/reference has the heading {title!r}")
+
+
+def options(command: click.Command) -> list[str]:
+    return [
+        name
+        for parameter in command.params
+        if isinstance(parameter, click.Option)
+        for name in (*parameter.opts, *parameter.secondary_opts)
+    ]
+
+
+def documents(text: str, option: str) -> bool:
+    """Whether an option has a definition: a line that is one or more options in code, and then what they do."""
+    return re.search(rf"^`[^\n]*(?<![\w-]){re.escape(option)}(?![\w-])[^\n]*`\n: ", text, re.MULTILINE) is not None
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_every_command_is_in_the_reference_with_its_options_and_no_others(name: str) -> None:
+    text = section(name)
+    for option in options(COMMANDS[name]):
+        assert documents(text, option), option
+    defined = re.findall(r"^(`-[^\n]*)\n: ", text, re.MULTILINE)
+    named = {option for line in defined for option in re.findall(r"`(--?[a-z][a-z-]*)", line)}
+    assert named <= set(options(COMMANDS[name]))
+
+
+def test_the_options_of_every_command_are_in_the_reference() -> None:
+    for option in [*options(main), "--help", "-h"]:
+        assert documents(page("reference/cli"), option), option
+
+
+def test_the_table_of_commands_is_complete() -> None:
+    listed = set(re.findall(r"^\| `(memfs [a-z]+(?: [a-z]+)?)", page("reference/cli"), re.MULTILINE))
+    assert listed == set(COMMANDS)
+
+
+# Command lines
+
+_BETWEEN = set(";()|&\n")
+
+
+def command_lines(script: str) -> Iterator[list[str]]:
+    """The simple commands of a shell script without its comments and redirections, those in ``$(…)`` too."""
+    lexer = shlex.shlex(script.replace("\\\n", " "), posix=True, punctuation_chars=";()|&<>\n")
+    lexer.whitespace = " \t"
+    lexer.whitespace_split = True
+    lexer.commenters = ""
+    words: list[str] = []
+    redirected = commented = False
+    for token in [*lexer, "\n"]:
+        if _BETWEEN & set(token) and set(token) <= _BETWEEN | set("<>"):
+            if words:
+                yield words
+            words = []
+            redirected = False
+            commented = commented and "\n" not in token
+        elif set(token) <= set("<>"):
+            redirected = True
+        elif redirected or commented:
+            redirected = False
+        elif token == "#":
+            commented = True
+        else:
+            for inner in re.findall(r"\$\((.+?)\)", token, re.DOTALL):
+                yield from command_lines(inner)
+            words.append(token)
+
+
+def memfs_lines() -> Iterator[tuple[str, tuple[str, ...]]]:
+    for name, text in DOCUMENTS.items():
+        for language, block in _FENCED.findall(text):
+            if language == "sh":
+                for words in command_lines(block):
+                    if words[0] == "memfs":
+                        yield name, tuple(words[1:])
+
+
+MEMFS_LINES = sorted(set(memfs_lines()))
+
+
+def test_command_lines_are_found_in_shell_scripts() -> None:
+    script = """memfs a "b c" > out  # no memfs here
+id=$(memfs d -q); eval "$(memfs e)" | memfs f \\
+  --g 2>&1
+echo memfs"""
+    assert [words[1:] for words in command_lines(script) if words[0] == "memfs"] == [
+        ["a", "b c"],
+        ["d", "-q"],
+        ["e"],
+        ["f", "--g", "2"],
+    ]
+
+
+def test_every_command_is_shown_in_an_example() -> None:
+    shown = {" ".join(["memfs", *words[:count]]) for _, words in MEMFS_LINES for count in (1, 2)}
+    assert set(COMMANDS) <= shown
+
+
+@pytest.mark.parametrize("name,words", MEMFS_LINES, ids=[f"{name}: {shlex.join(w)}" for name, w in MEMFS_LINES])
+def test_command_lines_parse(monkeypatch: pytest.MonkeyPatch, name: str, words: tuple[str, ...]) -> None:
+    # Groups still find and parse their commands; only the commands' own work is left out.
+    monkeypatch.setattr(click.Command, "invoke", lambda command, context: None)
+    assert main.main(list(words), prog_name="memfs", standalone_mode=False) in (None, 0)
+
+
+def test_a_wrong_command_line_would_be_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(click.Command, "invoke", lambda command, context: None)
+    for words in (["store", "mak"], ["store", "create", "x", "--colour", "red"], ["memory", "show", "x"]):
+        with pytest.raises(click.UsageError):
+            main.main(words, prog_name="memfs", standalone_mode=False)
+
+
+# Tables
+
+
+def test_the_table_of_errors_is_that_of_the_code() -> None:
+    rows = re.findall(r"^\| `(\w+)` \| .+ \| (\d+) \| (E\w+) \|$", page("design/errors"), re.MULTILINE)
+    assert sorted(rows) == sorted(
+        (error.__name__, str(exits.EXIT_CODES[error]), errno.errorcode[ERRNO[error]])
+        for error in all_errors() - {MemfsError}
+        if error.__module__ == MemfsError.__module__
+    )
+
+
+def test_the_table_of_exit_codes_is_complete() -> None:
+    listed = {int(code) for code in re.findall(r"^\| (\d+) \|", page("reference/exit-codes"), re.MULTILINE)}
+    assert listed == {
+        0,
+        *exits.EXIT_CODES.values(),
+        exits.INTERNAL,
+        exits.INTERRUPTED,
+        exits.PIPE_CLOSED,
+    }
+
+
+def test_the_patterns_of_temporaries_are_listed() -> None:
+    text = page("reference/limits")
+    assert [pattern for pattern in temporaries.PATTERNS if f"`{pattern}`" not in text] == []
+    _, _, shapes = text.partition("made with `O_EXCL`")
+    assert len(re.findall(r"^\| .*`", shapes, re.MULTILINE)) == len(temporaries.EXCLUSIVE_PATTERNS)
+
+
+def test_the_fields_of_json_are_listed() -> None:
+    actor = Actor("user_actor", "ada")
+    for title, fields in (
+        ("A store", contract.store_object(Store("", "", "", {}, "", "")).keys()),
+        ("A memory", contract.memory_object(Memory("", "", "", "", 0, "", "", "")).keys()),
+        ("A version", contract.version_object(MemoryVersion("", "", "", 0, "created", "", 0, "", "", actor)).keys()),
+        ("A mount", MountStatus.__dataclass_fields__.keys()),
+    ):
+        rows = re.findall(r"^\| (`[^|]+) \|", section(title), re.MULTILINE)
+        assert sorted(re.findall(r"`(\w+)`", " ".join(rows))) == sorted(fields), title
