@@ -55,9 +55,9 @@ def test_a_worker_that_dies_again_and_again_comes_back_each_time(at: Site, notes
 def test_while_a_store_is_down_nothing_lands_in_its_directory(at: Site, notes: Path) -> None:
     """Fail closed: the directory under a mount takes no writes, not even root's, and goes with the last store."""
     subprocess.run(["umount", "-l", notes], check=True, timeout=LIMIT)
-    with pytest.raises(OSError, match="not permitted|No such file"):
+    with pytest.raises(OSError, match=r"not permitted|No such file"):
         (notes / "lost.md").write_text("lost")
-    with pytest.raises(OSError, match="not permitted|No such file"):
+    with pytest.raises(OSError, match=r"not permitted|No such file"):
         (notes / "d").mkdir()
     wait_until(lambda: not at.root.exists(), "the root to go after its last store")
     assert at.heads("notes") == {}
