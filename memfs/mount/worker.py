@@ -108,6 +108,7 @@ async def _serve(filesystem: Filesystem, invalidator: Invalidator, ready: int) -
         while True:
             filesystem.became_dirty = trio.Event()
             due = await filesystem.commit_aged(trio.current_time())
+            invalidator.drop(filesystem.tree.stale)
             with trio.move_on_at(math.inf if due is None else due):
                 await filesystem.became_dirty.wait()
             # Not at each write: a writer that is at it would have us look at every one.
