@@ -126,10 +126,11 @@ def section(title: str) -> str:
 
 
 def options(command: click.Command) -> list[str]:
+    """A command's own options; the program's --db, which each takes too, is described with the program."""
     return [
         name
         for parameter in command.params
-        if isinstance(parameter, click.Option)
+        if isinstance(parameter, click.Option) and not (parameter.hidden and parameter.opts == ["--db"])
         for name in (*parameter.opts, *parameter.secondary_opts)
     ]
 

@@ -85,6 +85,29 @@ def _abandon_output() -> None:
     os.close(nowhere)
 
 
+def _take_db(ctx: click.Context, _parameter: click.Parameter, value: Path | None) -> None:
+    if value is not None:
+        ctx.obj = ctx.find_root().obj = Invocation(value)
+
+
+def _accept_db(command: click.Command) -> None:
+    """Let ``--db`` stand after a command too, where people put it; it is described once, with the program."""
+    if isinstance(command, click.Group):
+        for below in command.commands.values():
+            _accept_db(below)
+    elif not any("--db" in parameter.opts for parameter in command.params):
+        command.params.append(
+            click.Option(
+                ["--db"],
+                type=click.Path(path_type=Path),
+                expose_value=False,
+                hidden=True,
+                callback=_take_db,
+                help="The database, as before the command.",
+            )
+        )
+
+
 class MemfsGroup(click.Group):
     """The root group: commands are loaded on use, and no error ends in a traceback."""
 
@@ -95,7 +118,11 @@ class MemfsGroup(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         """Load a command."""
         load = COMMANDS.get(cmd_name)
-        return super().get_command(ctx, cmd_name) if load is None else load()
+        if load is None:
+            return super().get_command(ctx, cmd_name)
+        command = load()
+        _accept_db(command)
+        return command
 
     def invoke(self, ctx: click.Context) -> Any:
         """Run a command; its errors become one line on stderr and the exit code of ``memfs.cli.exits``."""
@@ -125,7 +152,8 @@ class MemfsGroup(click.Group):
     "--db",
     type=click.Path(path_type=Path),
     envvar="MEMFS_DB",
-    help="The database.  [env: MEMFS_DB; default: memfs/memfs.db in XDG_DATA_HOME, ~/.local/share]",
+    help="The database; may also stand after the command."
+    "  [env: MEMFS_DB; default: memfs/memfs.db in XDG_DATA_HOME, ~/.local/share]",
 )
 @click.version_option(__version__, prog_name="memfs")
 @click.pass_context

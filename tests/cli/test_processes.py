@@ -193,3 +193,18 @@ def test_a_completion_that_fails_says_nothing(tmp_path: Path) -> None:
     assert os.listdir(tmp_path) == []
     (tmp_path / "text.db").write_text("no database\n" * 500)
     assert complete(tmp_path / "text.db", "memfs store show us", 3) == []
+
+
+def test_the_database_may_be_named_before_or_after_the_command(tmp_path: Path) -> None:
+    first, second = tmp_path / "first.db", tmp_path / "second.db"
+    for words in (["--db", str(first), "store", "create", "one"], ["store", "create", "two", "--db", str(second)]):
+        subprocess.run([*PYTHON, "-m", "memfs.cli", *words], env=environment(), check=True, capture_output=True)
+    for path, name in ((first, "one"), (second, "two")):
+        done = subprocess.run(
+            [*PYTHON, "-m", "memfs.cli", "--db", str(tmp_path / "none"), "store", "list", "--db", str(path)],
+            env=environment(),
+            check=True,
+            capture_output=True,
+            text=True,
+        )
+        assert name in done.stdout
