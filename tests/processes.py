@@ -13,7 +13,7 @@ PYTHON = [sys.executable, "-bb"]
 
 def environment(**changes: str) -> dict[str, str]:
     """The environment in which memfs and tests can be imported, without what this machine's user has set."""
-    inherited = {name: value for name, value in os.environ.items() if not name.startswith("MEMFS_")}
+    inherited = {name: value for name, value in os.environ.items() if not name.startswith(("MEMFS_", "PYTHON"))}
     return inherited | {"PYTHONPATH": str(ROOT)} | changes
 
 

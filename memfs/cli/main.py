@@ -139,6 +139,10 @@ class MemfsGroup(click.Group):
             _abandon_output()
             raise click.exceptions.Exit(exits.PIPE_CLOSED) from None
         except OSError as error:
+            try:
+                sys.stdout.flush()
+            except OSError:
+                _abandon_output()  # it was our output that failed, and it would fail again at exit
             where = "" if error.filename is None else f"{os.fsdecode(error.filename)}: "
             _fail(f"{where}{error.strerror or error}", exits.REFUSED)
         except Exception as error:
