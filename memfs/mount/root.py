@@ -43,7 +43,9 @@ def check_root(root: Path, database: Path) -> None:
     if not can_mount() and shutil.which("fusermount3") is None:
         raise MountFailed("mounting takes root with CAP_SYS_ADMIN, or fusermount3: install the package fuse3")
     if not can_mount() and not Path("/etc/mtab").exists():
-        raise MountFailed("fusermount3 cannot unmount without /etc/mtab: let root run ln -s /proc/self/mounts /etc/mtab")
+        raise MountFailed(
+            "fusermount3 cannot unmount without /etc/mtab: let root run ln -s /proc/self/mounts /etc/mtab"
+        )
     location = Path(os.path.realpath(database))
     if location.is_relative_to(root):
         raise MountFailed(f"the database {database} lies below the root {root}, which would hide it: move one of them")

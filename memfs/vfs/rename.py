@@ -6,26 +6,21 @@ target's id, while the inode at the name is the source's, as on any filesystem. 
 """
 
 import errno
-import os
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
-
-import trio
 
 from memfs.model import ids
 from memfs.model.errors import ContentTooLarge, NotFound, PathConflict, StoreFull
 from memfs.model.mutations import Create, Delete, KeepDirectory, MoveDirectory, Mutation, Update
 from memfs.model.paths import check_path
 from memfs.model.records import MAX_CONTENT_BYTES, MAX_MEMORIES, FileAttributes, Head
+from memfs.vfs.errors import os_error
 from memfs.vfs.nodes import FILE_MODE, DirectoryNode, FileNode, Node
 from memfs.vfs.tree import child_path, file_attributes
 
 if TYPE_CHECKING:
     from memfs.vfs.filesystem import Filesystem
-
-
-def _error(number: int) -> OSError:
-    return OSError(number, os.strerror(number))
 
 
 @dataclass(slots=True)
@@ -43,6 +38,11 @@ class Rename:
     def __init__(self, filesystem: "Filesystem", parent: int, name: bytes, new_parent: int, new_name: bytes) -> None:
         self.fs = filesystem
         self.tree = filesystem.tree
+        self.asides = filesystem.asides
+        self.contents = filesystem.contents
+        self.saving = filesystem.saving
+        self.scratch = filesystem.scratch
+        self.transactions = filesystem.transactions
         self.parent = filesystem.directory(parent)
         self.source = filesystem.lookup(parent, name)
         self.new_parent, self.new_name = filesystem.target(new_parent, new_name)
@@ -53,13 +53,15 @@ class Rename:
         self.written: list[_Written] = []
         self.moved_asides: dict[str, tuple[str, str]] = {}
         """Memories set aside below what moves: old and new path by memory id."""
+        self.moved_directories: list[DirectoryNode] = []
+        """Those that move, each of which the store keeps from then on."""
 
     async def run(self, *, noreplace: bool, exchange: bool) -> None:
         """Do it. Raises the errno of rename(2), and what makes the text unfit for a memory."""
         if noreplace and self.target is not None:
-            raise _error(errno.EEXIST)
+            raise os_error(errno.EEXIST)
         if exchange and self.target is None:
-            raise _error(errno.ENOENT)
+            raise os_error(errno.ENOENT)
         if self.source is self.target:
             return
         self._check_nesting(self.source, self.new_parent)
@@ -79,7 +81,7 @@ class Rename:
         above: Node | None = into
         while above is not None:
             if above is moving:
-                raise _error(errno.EINVAL)
+                raise os_error(errno.EINVAL)
             above = above.parent
 
     # Files
@@ -87,7 +89,7 @@ class Rename:
     async def _file(self, source: FileNode) -> None:
         target = self.target
         if isinstance(target, DirectoryNode):
-            raise _error(errno.EISDIR)
+            raise os_error(errno.EISDIR)
         assert target is None or isinstance(target, FileNode)
         # A name made by rename is judged by the plain patterns: nobody says O_EXCL here. What is a memory stays one.
         onto_memory = target is not None and not target.scratch
@@ -101,20 +103,18 @@ class Rename:
 
     async def _to_scratch(self, source: FileNode, target: FileNode | None) -> None:
         """The file is scratch afterwards; a memory is set aside until it shows what the editor makes of its name."""
-        left = self._left()
-        await self.fs.commit_batch(left)
-        self.fs.mark_kept(left)
+        await self.transactions.commit([], emptied=self._left_empty())
         if not source.scratch:
-            text = bytearray(self.fs.content(source))
-            self.fs.charge(source, len(text))
+            text = bytearray(self.contents.of(source))
+            self.scratch.charge(source, len(text))
             head = source.head
             if source.memory_id is not None:
                 self.tree.by_memory.pop(source.memory_id, None)
             source.memory_id = source.head = None
             source.buffer = text
-            self.fs.forget_dirty(source)
+            self.saving.forget(source)
             if head is not None:
-                self.fs.set_aside(self.old_path, head)
+                self.asides.put(self.old_path, head)
         self._arrive(source, target)
 
     async def _over_memory(self, source: FileNode, target: FileNode | None, memory_id: str, head: Head) -> None:
@@ -123,8 +123,7 @@ class Rename:
         attributes = file_attributes(source)
         mode = source.mode if source.mode != FILE_MODE or head.attributes.mode is not None else None
         mutations: list[Mutation] = [
-            Update(memory_id, content=text, attributes=FileAttributes(mode, attributes.mtime_ns, source.inode)),
-            *self._left(),
+            Update(memory_id, content=text, attributes=FileAttributes(mode, attributes.mtime_ns, source.inode))
         ]
         if source.memory_id is not None and source.head is not None:
             mutations.append(Delete(source.memory_id))
@@ -132,11 +131,11 @@ class Rename:
 
     async def _to_free_name(self, source: FileNode, target: FileNode | None) -> None:
         """No memory is in the way. The file becomes one, or the memory moves."""
-        aside = self.fs.aside_at(self.new_path)
+        aside = self.asides.at(self.new_path)
         if aside is not None:
             # The second half of an editor's save: the old text was moved to a backup's name, now comes the new.
-            await self._over_memory(source, target, aside.memory_id, aside)
-            self.fs.take_aside(self.new_path)
+            await self._over_memory(source, target, aside.head.memory_id, aside.head)
+            self.asides.take(self.new_path)
             return
         if source.memory_id is not None and source.head is not None:
             text = self._text(source) if source.dirty and source.written else None
@@ -145,10 +144,7 @@ class Rename:
                 source,
                 target,
                 source.memory_id,
-                [
-                    Update(source.memory_id, content=text, path=self.new_path, attributes=attributes),
-                    *self._left(),
-                ],
+                [Update(source.memory_id, content=text, path=self.new_path, attributes=attributes)],
             )
             return
         if source.memory_id is not None and not source.written and source.writers:
@@ -162,48 +158,41 @@ class Rename:
         text = self._text(source)
         mode = None if source.mode == FILE_MODE else source.mode
         attributes = FileAttributes(mode, source.mtime_ns, source.inode)
-        await self._save(source, target, memory_id, [Create(memory_id, self.new_path, text, attributes), *self._left()])
+        await self._save(source, target, memory_id, [Create(memory_id, self.new_path, text, attributes)])
 
-    def _left(self) -> list[Mutation]:
-        """What keeps the directory that the source leaves, where that empties it."""
-        return [] if self.new_parent is self.parent else self.fs.emptied(self.parent, self.source)
+    def _left_empty(self) -> list[DirectoryNode]:
+        """The directory that the source leaves, where that empties it."""
+        return [] if self.new_parent is self.parent else self.tree.emptied(self.parent, self.source)
 
     def _text(self, node: FileNode) -> bytes:
         if node.spoiled or node.size > MAX_CONTENT_BYTES:
             raise ContentTooLarge(f"{node.name} is over {MAX_CONTENT_BYTES} bytes and cannot become a memory: split it")
-        text = bytes(self.fs.content(node))
+        text = bytes(self.contents.of(node))
         self.written.append(_Written(node, text, node.generation))
         return text
 
     async def _save(self, source: FileNode, target: FileNode | None, memory_id: str, mutations: list[Mutation]) -> None:
         """Commit, then let the source take its place as the node of ``memory_id``."""
-        try:
-            heads = await self.fs.commit_batch(mutations)
-        except (NotFound, PathConflict):
-            # Changed elsewhere since: see it, and let the kernel look the names up again.
-            self.fs.distrust()
-            raise _error(errno.ESTALE) from None
-        self.fs.mark_kept(mutations)
+        heads = await self._commit(mutations, emptied=self._left_empty())
         head = heads[memory_id]
         assert head is not None
         self._arrive(source, target)
-        self.fs.charge(source, 0)
+        self.scratch.charge(source, 0)
         self.tree.bind(source, memory_id)
         source.head = head
-        self._settle()
-
-    def _settle(self) -> None:
         for written in self.written:
-            node = written.node
-            self.fs.cache_text(node, written.text)
-            if node.generation == written.generation:
-                self.fs.forget_dirty(node)
-                if node.handles == 0:
-                    node.buffer = None
-            else:
-                # Written while the transaction ran, as scratch perhaps, which is never dirty.
-                node.changed(trio.current_time())
-                self.fs.note_dirty(node)
+            self.saving.committed(written.node, written.text, written.generation)
+
+    async def _commit(
+        self, mutations: list[Mutation], *, emptied: Sequence[DirectoryNode] = ()
+    ) -> dict[str, Head | None]:
+        """Commit, or raise ESTALE where the store is not what this rename was decided on."""
+        try:
+            return await self.transactions.commit(mutations, emptied=emptied)
+        except (NotFound, PathConflict):
+            # Changed elsewhere since: see it, and let the kernel look the names up again.
+            self.transactions.distrust()
+            raise os_error(errno.ESTALE) from None
 
     def _arrive(self, source: Node, target: Node | None) -> None:
         """Take the target out of the tree and put the source at its name."""
@@ -221,43 +210,30 @@ class Rename:
     async def _directory(self, source: DirectoryNode) -> None:
         target = self.target
         if target is not None and not isinstance(target, DirectoryNode):
-            raise _error(errno.ENOTDIR)
+            raise os_error(errno.ENOTDIR)
         if target is not None and target.children:
-            raise _error(errno.ENOTEMPTY)
-        mutations = [
-            *self.fs.aside_deletions(self.new_path),
-            *self._moves(source, self.old_path, self.new_path),
-            *self._left(),
-        ]
-        heads = await self._commit_moves(mutations)
-        self.fs.drop_asides(self.new_path)
+            raise os_error(errno.ENOTEMPTY)
+        mutations = self.asides.deletions(self.new_path) + self._moves(source, self.old_path, self.new_path)
+        heads = await self._commit(mutations, emptied=self._left_empty())
+        self.asides.drop(self.new_path)
         self._arrive(source, target)
-        self.fs.mark_kept(mutations)
-        self._take_heads(heads)
+        self._moved(heads)
 
     async def _exchange(self, target: Node) -> None:
         for node in (self.source, target):
             if isinstance(node, FileNode) and node.scratch:
                 # Two names, one of them no memory: nobody exchanges those but by plain renames.
-                raise _error(errno.EINVAL)
+                raise os_error(errno.EINVAL)
         mutations = self._moves(self.source, self.old_path, self.new_path)
         mutations += self._moves(target, self.new_path, self.old_path)
-        heads = await self._commit_moves(mutations)
+        heads = await self._commit(mutations)
         self.parent.remove(self.source)
         self.new_parent.remove(target)
         self.new_parent.add(self.new_name, self.source)
         self.parent.add(self.old_name, target)
         for node in (self.source, target):
             node.touch(content=False)
-        self.fs.mark_kept(mutations)
-        self._take_heads(heads)
-
-    async def _commit_moves(self, mutations: list[Mutation]) -> dict[str, Head | None]:
-        try:
-            return await self.fs.commit_batch(mutations)
-        except (NotFound, PathConflict):
-            self.fs.distrust()
-            raise _error(errno.ESTALE) from None
+        self._moved(heads)
 
     def _moves(self, node: Node, old: str, new: str, *, top: bool = True) -> list[Mutation]:
         """What moves a node and all below it in the store. Raises PathTooLong where something would lie too deep."""
@@ -269,18 +245,23 @@ class Rename:
         assert isinstance(node, DirectoryNode)
         # The inode is kept with the directory: it cannot be derived from the new path. So are the others, which would
         # else be those of a directory that is replaced.
+        self.moved_directories.append(node)
         mutations: list[Mutation] = [KeepDirectory(new, FileAttributes(node.mode, node.mtime_ns, node.inode))]
         if top:
             mutations.insert(0, MoveDirectory(old, new))
-            for path, head in self.fs.asides_below(old).items():
-                self.moved_asides[head.memory_id] = path, new + path.removeprefix(old)
-                mutations.append(Update(head.memory_id, path=self.moved_asides[head.memory_id][1]))
+            for aside in self.asides.below(old):
+                moved = new + aside.path.removeprefix(old)
+                self.moved_asides[aside.head.memory_id] = aside.path, moved
+                mutations.append(Update(aside.head.memory_id, path=moved))
         for child in node.children.values():
             mutations += self._moves(child, f"{old}/{child.name}", f"{new}/{child.name}", top=False)
         return mutations
 
-    def _take_heads(self, heads: dict[str, Head | None]) -> None:
-        self.fs.move_asides(
+    def _moved(self, heads: dict[str, Head | None]) -> None:
+        """What moved stands where the store has it now."""
+        for directory in self.moved_directories:
+            directory.kept = True
+        self.asides.move(
             {old: (new, head) for memory_id, (old, new) in self.moved_asides.items() if (head := heads[memory_id])}
         )
         for memory_id, head in heads.items():

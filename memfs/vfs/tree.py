@@ -108,6 +108,35 @@ class Tree:
             node = child
         return node
 
+    def memories(self) -> int:
+        """How many memories there are, with those not committed yet."""
+        return len(self.by_memory)
+
+    def emptied(self, directory: DirectoryNode, *leaving: Node) -> list[DirectoryNode]:
+        """The directory, where these children leave no memory in it and it is not kept; else nothing.
+
+        Such a one has to be kept now, or it would be gone for everybody else (DESIGN.md 11).
+        """
+        if (
+            directory is self.root
+            or directory.kept
+            or any(
+                isinstance(child, DirectoryNode) or (isinstance(child, FileNode) and child.head is not None)
+                for child in directory.children.values()
+                if child not in leaving
+            )
+        ):
+            return []
+        return [directory]
+
+    def directory_attributes(self, directory: DirectoryNode) -> FileAttributes:
+        """What to store of a directory's attributes: only what differs from what would be derived, and no times."""
+        derived = derived_inode(self.directory_identity(directory.path()))
+        return FileAttributes(
+            mode=None if directory.mode == DIRECTORY_MODE else directory.mode,
+            inode=None if directory.inode == derived else directory.inode,
+        )
+
     # Following
 
     def load(self, snapshot: Snapshot) -> None:
@@ -302,23 +331,23 @@ class Tree:
                 self.stale_entry(directory, child.name)
                 self.orphan(child)
 
-    def memories(self) -> int:
-        """How many memories there are, with those not committed yet."""
-        return len(self.by_memory)
-
 
 def child_path(directory: DirectoryNode, name: str) -> str:
     """The path of a name in a directory."""
     return f"{directory.path().rstrip('/')}/{name}"
 
 
-def file_attributes(node: FileNode) -> FileAttributes:
-    """What to store of a file's attributes: only what differs from what would be derived."""
+def file_attributes(node: FileNode, *, mode: int | None = None, mtime_ns: int | None = None) -> FileAttributes:
+    """What to store of a file's attributes: only what differs from what would be derived.
+
+    ``mode`` and ``mtime_ns`` are those that it is about to get, where they change.
+    """
+    mode = node.mode if mode is None else mode
     # What is stored already is only replaced by a value: None would leave it.
     stored = FileAttributes() if node.head is None else node.head.attributes
     derived = derived_inode(node.memory_id or "")
     return FileAttributes(
-        mode=None if node.mode == FILE_MODE and stored.mode is None else node.mode,
-        mtime_ns=node.mtime_ns,
+        mode=None if mode == FILE_MODE and stored.mode is None else mode,
+        mtime_ns=node.mtime_ns if mtime_ns is None else mtime_ns,
         inode=None if node.inode == derived and stored.inode is None else node.inode,
     )

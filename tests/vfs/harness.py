@@ -252,10 +252,10 @@ class Files:
             if node not in attached:
                 assert not node.attached
                 assert node.lookups or (isinstance(node, FileNode) and node.handles), f"leaked {node.name}"
-        assert self.fs._dirty == set()
+        assert self.fs.saving._dirty == set()
         charged = {node for node in tree.by_inode.values() if isinstance(node, FileNode) and node.charged}
-        assert self.fs._charged == charged
-        assert self.fs._scratch_used == sum(node.charged for node in charged)
+        assert self.fs.scratch._charged == charged
+        assert self.fs.scratch.used == sum(node.charged for node in charged)
         for node in nodes.values():
             if isinstance(node, FileNode):
                 assert node.charged == (node.size if node.scratch else 0)
@@ -267,7 +267,7 @@ class Files:
         assert {path: node.head for path, node in shown.items()} == stored
         for path, node in shown.items():
             assert node.memory_id == stored[path].memory_id
-            assert bytes(self.fs.content(node)) == self.workspace.engine.content(stored[path].version_id), path
+            assert bytes(self.fs.contents.of(node)) == self.workspace.engine.content(stored[path].version_id), path
             assert node.size == stored[path].size
         kept = {path for path, node in nodes.items() if isinstance(node, DirectoryNode) and node.kept}
         assert kept == {directory.path for directory in snapshot.directories}
@@ -311,5 +311,5 @@ def _shown(filesystem: Filesystem, nodes: dict[str, Node], *, inodes: bool) -> d
         if isinstance(node, DirectoryNode):
             shown[path] = (node.mode, inode)
         elif isinstance(node, FileNode) and not node.scratch:
-            shown[path] = (node.mode, inode, node.mtime_ns, bytes(filesystem.content(node)))
+            shown[path] = (node.mode, inode, node.mtime_ns, bytes(filesystem.contents.of(node)))
     return shown

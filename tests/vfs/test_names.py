@@ -10,7 +10,7 @@ import pytest
 from memfs.model.errors import InvalidPath, NameNotUtf8, PathTooLong, StoreFull
 from memfs.model.mutations import Create
 from memfs.model.records import MAX_CONTENT_BYTES, MAX_MEMORIES, Actor, Store
-from memfs.workspace import Workspace
+from memfs.workspace import Workspace, memories
 from tests.vfs.harness import EXCLUSIVE, READ, SAVE, Files, in_trio, refused
 
 BAD = {
@@ -282,6 +282,38 @@ async def test_9_a_memory_that_is_set_aside_still_counts(full: Files) -> None:
         await full.write("/new", "text")
     await full.settle()
     await full.write("/new", "text")
+
+
+@in_trio
+async def test_11_where_no_more_directories_can_be_kept_removals_still_succeed(
+    files: Files, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(memories, "MAX_DIRECTORIES", 1)
+    await files.mkdir("/kept")
+    create = [Create(f"mem_01M8NMQFRP7HNTABQQHZR3KZM{n}", f"/{n}/a", b"text") for n in range(5)]
+    files.workspace.memories.apply(files.store.id, create, files.actor)
+    await files.fs.refresh()
+    with pytest.raises(StoreFull):
+        await files.mkdir("/more")
+    await files.unlink("/0/a")
+    await files.rename("/1/a", "/a")
+    await files.rename("/2/a", "/a")
+    await files.rename("/3/a", "/3/a~")
+    await files.rename("/4/a", "/a~")
+    await files.fs.finish()
+    await files.unlink("/3/a~")
+    assert files.kept() == ["/kept"]
+    assert sum(line.startswith("deleted") for line in files.history()) == 4
+    # Until somebody changes the store elsewhere they are still here: to be removed, or to be written in.
+    assert await files.names() == ["0", "1", "2", "3", "4", "a", "a~", "kept"]
+    await files.write("/0/b", "text")
+    for n in range(1, 5):
+        await files.rmdir(f"/{n}")
+    # One that makes room for the other.
+    await files.rmdir("/kept")
+    await files.unlink("/0/b")
+    assert files.kept() == ["/0"]
+    await files.unlink("/a~")
 
 
 @in_trio

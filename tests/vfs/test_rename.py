@@ -9,7 +9,7 @@ from trio import current_time as now
 
 from memfs.model.errors import ContentNotText, PathTooLong
 from memfs.model.mutations import Create
-from memfs.vfs.filesystem import DIRTY_SECONDS
+from memfs.vfs.asides import ASIDE_SECONDS
 from tests.vfs.harness import SAVE, UPDATE, WRITE, Files, in_trio, jump, on_mock_clock, refused
 
 # The matrix
@@ -309,10 +309,10 @@ async def test_4_a_backup_whose_name_is_not_made_again_is_deleted_after_a_while(
     await files.write("/a", "old")
     await files.rename("/a", "/a~")
     due = await files.fs.commit_aged(now())
-    assert due == now() + DIRTY_SECONDS
+    assert due == now() + ASIDE_SECONDS
     await other.fs.refresh()
     assert await other.read("/a") == "old"  # nobody sees the moment between
-    jump(DIRTY_SECONDS)
+    jump(ASIDE_SECONDS)
     assert await files.fs.commit_aged(now()) is None
     assert files.history() == ["created /a old", "deleted /a"]
     assert await files.read("/a~") == "old"

@@ -384,7 +384,7 @@ def shown(files: Files, node: DirectoryNode, path: str = "") -> Iterator[tuple[s
     """The filesystem's tree, in the same form."""
     for name, child in node.children.items():
         if isinstance(child, FileNode):
-            yield f"{path}/{name}", child.mode, bytes(files.fs.content(child))
+            yield f"{path}/{name}", child.mode, bytes(files.fs.contents.of(child))
         elif isinstance(child, DirectoryNode):
             yield f"{path}/{name}", child.mode, None
             yield from shown(files, child, f"{path}/{name}")

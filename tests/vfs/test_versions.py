@@ -2,14 +2,18 @@
 
 import errno
 import os
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 from trio import current_time as now
 
-from memfs.model.errors import ContentNotText, ContentTooLarge, ReadOnly, StoreArchived
+from memfs.engine import sqlite
+from memfs.model.errors import Busy, ContentNotText, ContentTooLarge, ReadOnly, StoreArchived
 from memfs.model.records import MAX_CONTENT_BYTES, Store
-from memfs.vfs.filesystem import DIRTY_SECONDS
+from memfs.vfs import Node
+from memfs.vfs.saving import DIRTY_SECONDS
 from memfs.workspace import Workspace
 from tests.vfs.harness import APPEND, EXCLUSIVE, READ, SAVE, UPDATE, WRITE, Files, in_trio, jump, on_mock_clock, refused
 
@@ -429,6 +433,35 @@ async def test_12_attributes_of_an_open_file_go_with_its_text(files: Files) -> N
     await files.fs.set_attributes(handle.node.inode, mtime_ns=5, mode=0o400)
     await files.close(handle)
     assert (files.node("/a").mode, files.node("/a").mtime_ns) == (0o400, 5)
+
+
+@in_trio
+async def test_12_attributes_that_could_not_be_kept_are_not_shown(
+    files: Files, db: Path, store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def shown(node: Node) -> tuple[int, ...]:
+        return node.mode, node.atime_ns, node.mtime_ns, node.ctime_ns
+
+    await files.write("/a", "text")
+    await files.mkdir("/d")
+    monkeypatch.setattr(sqlite, "LOCK_TIMEOUT_SECONDS", 0.02)
+    with Workspace.open(db) as workspace, closing(sqlite3.connect(db, isolation_level=None)) as holder:
+        impatient = Files(workspace, store)
+        holder.execute("BEGIN IMMEDIATE")
+        for path in ("/a", "/d"):
+            node = impatient.node(path)
+            before = shown(node)
+            with pytest.raises(Busy):
+                await impatient.fs.set_attributes(node.inode, mode=0o100600)
+            with pytest.raises(Busy):
+                await impatient.fs.set_attributes(node.inode, atime_ns=1, mtime_ns=2)
+            assert shown(node) == before
+        holder.execute("ROLLBACK")
+        for path in ("/a", "/d"):
+            node = impatient.node(path)
+            await impatient.fs.set_attributes(node.inode, mode=0o100600, atime_ns=1, mtime_ns=2)
+            assert shown(node)[:3] == (0o600, 1, 2)
+        impatient.check()
 
 
 @in_trio

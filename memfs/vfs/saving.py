@@ -1,0 +1,249 @@
+"""When and how the text of a file becomes its next version (DESIGN.md 1, 2): at close, fsync and release, by the timer,
+and at the end.
+"""
+
+import errno
+import logging
+from collections.abc import Callable
+
+import trio
+
+from memfs.model.errors import (
+    ContentNotText,
+    ContentTooLarge,
+    MemfsError,
+    NotFound,
+    PathConflict,
+    StoreArchived,
+)
+from memfs.model.mutations import Create, Delete, Mutation, Update
+from memfs.model.records import MAX_CONTENT_BYTES, Head
+from memfs.vfs.asides import Asides
+from memfs.vfs.content import Contents
+from memfs.vfs.errors import os_error
+from memfs.vfs.handles import FileHandle
+from memfs.vfs.nodes import DirectoryNode, FileNode
+from memfs.vfs.transactions import Transactions
+from memfs.vfs.tree import Tree, file_attributes
+
+log = logging.getLogger(__name__)
+
+DIRTY_SECONDS = 5.0
+"""A buffer that has been dirty for this long is committed though nobody closed it."""
+
+COMMIT_TRIES = 20
+"""How often a commit follows what others make of its path (deleted, made anew, deleted) before close() says EAGAIN."""
+
+
+class Saving:
+    """Knows which files are dirty, and commits them."""
+
+    def __init__(
+        self,
+        tree: Tree,
+        transactions: Transactions,
+        contents: Contents,
+        asides: Asides,
+        *,
+        holds_open: Callable[[int, int], bool],
+        wake: Callable[[], None],
+    ) -> None:
+        """``holds_open`` is the one of Filesystem; ``wake`` is called where a file became dirty."""
+        self._tree = tree
+        self._transactions = transactions
+        self._contents = contents
+        self._asides = asides
+        self._holds_open = holds_open
+        self._wake = wake
+        self._dirty: set[FileNode] = set()
+
+    # What is dirty
+
+    def changed(self, node: FileNode) -> None:
+        """The buffer of a file changed just now."""
+        node.touch(content=True)
+        if node.memory_id is None:
+            node.generation += 1  # scratch and orphans are never committed
+        else:
+            self.note_dirty(node)
+
+    def note_dirty(self, node: FileNode) -> None:
+        """The buffer must be committed; its times are the caller's business."""
+        node.changed(trio.current_time())
+        self._dirty.add(node)
+        self._wake()
+
+    def forget(self, node: FileNode) -> None:
+        """What the buffer holds is committed, or need not be."""
+        node.clean()
+        self._dirty.discard(node)
+
+    def discard(self, node: FileNode) -> None:
+        """Give up a buffer: the file is what its head says, or gone where it never had one."""
+        self.forget(node)
+        node.generation += 1
+        if node.head is not None:
+            node.buffer = None
+            node.take_head(node.head)
+            node.touch(content=False)
+            self._tree.stale_inode(node)
+        elif node.parent is not None:
+            self._tree.stale_entry(node.parent, node.name)
+            self._tree.orphan(node)
+
+    # When handles ask for it
+
+    async def flush(self, handle: FileHandle) -> None:
+        """A descriptor was closed: commit. Raises what makes the text unfit, so that close() reports it."""
+        node = handle.node
+        if handle.writable:
+            self._check_displaced(node)
+        if not node.dirty or not handle.writable:
+            return  # a reader's close does not cut a version out of what a writer is about to finish
+        if not node.written and self._holds_open(handle.pid, node.inode):
+            # Emptied by O_CREAT or O_TRUNC, and the one who did it is about to write through another descriptor:
+            # the empty text is no version of its own.
+            return
+        await self.commit(node)
+
+    async def fsync(self, handle: FileHandle) -> None:
+        """Commit, and return once it survives a loss of power."""
+        node = handle.node
+        self._check_displaced(node)
+        if node.dirty:
+            await self.commit(node)
+        if not node.scratch:
+            await self._transactions.sync()
+
+    async def release(self, handle: FileHandle) -> None:
+        """The last reference to an open file goes. What was refused at close is dropped now, never committed."""
+        node = handle.node
+        try:
+            if node.dirty and handle.writable:
+                await self.commit(node)
+        except (ContentNotText, ContentTooLarge, StoreArchived) as error:
+            if node.writers == 1:
+                log.warning("dropped %s: %s", node.name, error)
+                self.discard(node)
+        except (MemfsError, OSError) as error:
+            # The buffer is kept; the timer tries again.
+            log.error("could not commit %s yet: %s", node.name, error)
+
+    @staticmethod
+    def _check_displaced(node: FileNode) -> None:
+        if node.displaced:
+            raise os_error(
+                errno.ESTALE, f"{node.name} was not saved: somebody else's memory or directory took its name"
+            )
+
+    # Commits
+
+    async def commit(self, node: FileNode) -> None:
+        """Make the buffer of a file a version, unless it is the head's text already.
+
+        Raises ContentNotText, ContentTooLarge (a write was refused midway), and what the workspace raises; the
+        buffer is then still there.
+        """
+        async with self._transactions.changing():
+            if not node.dirty or node.memory_id is None or not node.attached:
+                self._dirty.discard(node)
+                return
+            if node.spoiled:
+                raise ContentTooLarge(f"a write over {MAX_CONTENT_BYTES} bytes was refused: nothing was saved")
+            generation = node.generation
+            text = bytes(node.buffer or b"")
+            node.head = await self._commit_text(node, text)
+            self.committed(node, text, generation)
+
+    def committed(self, node: FileNode, text: bytes, generation: int) -> None:
+        """The text that the buffer held at ``generation`` is the head's now. What came after it is still to commit."""
+        self._contents.keep(node, text)
+        if node.generation == generation:
+            self.forget(node)
+            if node.handles == 0:
+                node.buffer = None
+        elif not node.dirty:
+            self.note_dirty(node)  # written as scratch, which is never dirty
+
+    async def _commit_text(self, node: FileNode, text: bytes) -> Head:
+        """Commit a file's text onto its memory, whatever became of that meanwhile: the later text is not lost."""
+        for _ in range(COMMIT_TRIES):
+            memory_id = node.memory_id
+            assert memory_id is not None
+            attributes = file_attributes(node)
+            mutation: Mutation
+            if node.head is None:
+                mutation = Create(memory_id, node.path(), text, attributes)
+            else:
+                mutation = Update(memory_id, content=text, attributes=attributes)
+            try:
+                heads = await self._transactions.commit([mutation])
+            except NotFound:
+                if node.head is None:
+                    raise  # the store itself is gone
+                node.head = None
+                self._tree.rename_memory(node)
+            except PathConflict as conflict:
+                if node.head is not None or conflict.conflicting_path != node.path():
+                    raise
+                # Made elsewhere at the same moment. The tree makes our file stand for that memory, and our text is
+                # its next version.
+                self._transactions.follow()
+                self._check_displaced(node)
+            else:
+                head = heads[memory_id]
+                assert head is not None
+                return head
+        raise os_error(errno.EAGAIN, "the file keeps changing elsewhere")
+
+    # Time and the end
+
+    async def commit_aged(self, now: float) -> float | None:
+        """Commit what has been dirty for too long at ``now`` (trio.current_time()); returns when to look again."""
+        await self._settle_asides(now)
+        next_look = self._asides.next_deadline()
+        for node in list(self._dirty):
+            due = node.dirty_since + DIRTY_SECONDS
+            if due <= now:
+                try:
+                    await self.commit(node)
+                except (ContentNotText, ContentTooLarge):
+                    node.dirty_since = now  # half a text, perhaps: its close will tell
+                    due = now + DIRTY_SECONDS
+                except (MemfsError, OSError) as error:
+                    log.error("could not commit %s yet: %s", node.name, error)
+                    node.dirty_since = now
+                    due = now + DIRTY_SECONDS
+                else:
+                    continue
+            next_look = due if next_look is None else min(next_look, due)
+        return next_look
+
+    async def finish(self) -> None:
+        """Commit everything that can be; called once, after the last request."""
+        await self._settle_asides(float("inf"))
+        for node in list(self._dirty):
+            try:
+                await self.commit(node)
+            except (MemfsError, OSError) as error:
+                log.error("lost at unmount: the unsaved text of %s: %s", node.name, error)
+
+    async def _settle_asides(self, now: float) -> None:
+        """Delete memories that were set aside and whose name nobody made again."""
+        for aside in self._asides.due(now):
+            async with self._transactions.naming():
+                if self._asides.at(aside.path) != aside:
+                    continue
+                head = aside.head
+                parent = self._tree.find(aside.path.rpartition("/")[0] or "/")
+                emptied = self._tree.emptied(parent) if isinstance(parent, DirectoryNode) else []
+                try:
+                    await self._transactions.commit(
+                        [Delete(head.memory_id, expected_version=head.version_id)], emptied=emptied
+                    )
+                except NotFound:
+                    self._transactions.distrust()
+                except MemfsError as error:
+                    log.error("could not delete %s yet: %s", aside.path, error)
+                    continue
+                self._asides.take(aside.path)

@@ -1,0 +1,39 @@
+"""The account of scratch: what the temporaries of one mount hold together, in memory (DESIGN.md 13)."""
+
+import errno
+
+from memfs.vfs.errors import os_error
+from memfs.vfs.nodes import FileNode
+
+MAX_SCRATCH_BYTES = 64 * 1024 * 1024
+"""What all scratch files of one mount may hold together, in memory."""
+
+
+class ScratchAccount:
+    """Bytes of scratch files against one limit. What is unlinked counts while somebody holds it open."""
+
+    def __init__(self, limit: int = MAX_SCRATCH_BYTES) -> None:
+        self.limit = limit
+        self.used = 0
+        self._charged: set[FileNode] = set()
+
+    def charge(self, node: FileNode, size: int) -> None:
+        """Count a file's bytes; 0 when it is gone or a memory. Raises ENOSPC where they are more than there is room."""
+        used = self.used + size - node.charged
+        if size > node.charged and used > self.limit:
+            raise os_error(errno.ENOSPC, f"scratch files may hold {self.limit} bytes together")
+        self.used, node.charged = used, size
+        if size:
+            self._charged.add(node)
+        else:
+            self._charged.discard(node)
+
+    def settle(self, node: FileNode) -> None:
+        """Give back what a file held that nobody can reach any more."""
+        if not node.attached and node.handles == 0:
+            self.charge(node, 0)
+
+    def settle_all(self) -> None:
+        """Give back what was held by the files whose names others' memories have taken."""
+        for node in list(self._charged):
+            self.settle(node)
