@@ -24,7 +24,7 @@ from memfs.vfs.content import Contents
 from memfs.vfs.errors import os_error
 from memfs.vfs.handles import DirectoryHandle, FileHandle
 from memfs.vfs.nodes import DIRECTORY_MODE, DirectoryNode, FileNode, Node, derived_inode
-from memfs.vfs.rename import Rename
+from memfs.vfs.rename import Parts, Rename
 from memfs.vfs.saving import Saving
 from memfs.vfs.scratch import MAX_SCRATCH_BYTES, ScratchAccount
 from memfs.vfs.temporaries import Temporaries
@@ -67,6 +67,9 @@ class Filesystem:
             self.asides,
             holds_open=holds_open or (lambda _pid, _inode: False),
             wake=self._wake,
+        )
+        self._parts = Parts(
+            self.tree, self.transactions, self.saving, self.contents, self.asides, self.scratch, self.temporaries
         )
         self._numbers = itertools.count(1)
         self._files: dict[int, FileHandle] = {}
@@ -289,19 +292,12 @@ class Filesystem:
                 # Somebody else deleted it first: that is what was wanted.
                 self.transactions.distrust()
             if node.attached:
-                self.removed(node)
+                self._parts.remove(node)
                 directory.touch(content=True)
 
     @staticmethod
     def _removal(node: FileNode) -> list[Mutation]:
         return [Delete(node.memory_id)] if node.memory_id is not None and node.head is not None else []
-
-    def removed(self, node: FileNode) -> None:
-        """Take a file out of the tree, after its removal is committed."""
-        node.removed_here = True
-        self.saving.forget(node)
-        self.tree.orphan(node)
-        self.scratch.settle(node)
 
     # Renaming is in its own module: it is half of what editors do.
 
@@ -311,7 +307,10 @@ class Filesystem:
         """Move a file or directory, replacing what is there, or exchange two names."""
         self._writable()
         async with self.transactions.naming():
-            await Rename(self, parent, name, new_parent, new_name).run(noreplace=noreplace, exchange=exchange)
+            source = self.lookup(parent, name)
+            into, text = self.target(new_parent, new_name)
+            rename = Rename(self._parts, self.directory(parent), source, into, text)
+            await rename.run(noreplace=noreplace, exchange=exchange)
 
     # Attributes
 

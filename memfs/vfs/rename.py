@@ -8,19 +8,21 @@ target's id, while the inode at the name is the source's, as on any filesystem. 
 import errno
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from memfs.model import ids
 from memfs.model.errors import ContentTooLarge, NotFound, PathConflict, StoreFull
 from memfs.model.mutations import Create, Delete, KeepDirectory, MoveDirectory, Mutation, Update
 from memfs.model.paths import check_path
 from memfs.model.records import MAX_CONTENT_BYTES, MAX_MEMORIES, FileAttributes, Head
+from memfs.vfs.asides import Asides
+from memfs.vfs.content import Contents
 from memfs.vfs.errors import os_error
 from memfs.vfs.nodes import FILE_MODE, DirectoryNode, FileNode, Node
-from memfs.vfs.tree import child_path, file_attributes
-
-if TYPE_CHECKING:
-    from memfs.vfs.filesystem import Filesystem
+from memfs.vfs.saving import Saving
+from memfs.vfs.scratch import ScratchAccount
+from memfs.vfs.temporaries import Temporaries
+from memfs.vfs.transactions import Transactions
+from memfs.vfs.tree import Tree, child_path, file_attributes
 
 
 @dataclass(slots=True)
@@ -32,20 +34,43 @@ class _Written:
     generation: int
 
 
-class Rename:
-    """One rename, with the filesystem's lock held: checks, one transaction, then the tree."""
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """What of a filesystem a rename changes."""
 
-    def __init__(self, filesystem: "Filesystem", parent: int, name: bytes, new_parent: int, new_name: bytes) -> None:
-        self.fs = filesystem
-        self.tree = filesystem.tree
-        self.asides = filesystem.asides
-        self.contents = filesystem.contents
-        self.saving = filesystem.saving
-        self.scratch = filesystem.scratch
-        self.transactions = filesystem.transactions
-        self.parent = filesystem.directory(parent)
-        self.source = filesystem.lookup(parent, name)
-        self.new_parent, self.new_name = filesystem.target(new_parent, new_name)
+    tree: Tree
+    transactions: Transactions
+    saving: Saving
+    contents: Contents
+    asides: Asides
+    scratch: ScratchAccount
+    temporaries: Temporaries
+
+    def remove(self, node: FileNode) -> None:
+        """Take a file out of the tree, after its removal is committed."""
+        node.removed_here = True
+        self.saving.forget(node)
+        self.tree.orphan(node)
+        self.scratch.settle(node)
+
+
+class Rename:
+    """One rename, with the lock of names held: checks, one transaction, then the tree."""
+
+    def __init__(
+        self, parts: Parts, parent: DirectoryNode, source: Node, new_parent: DirectoryNode, new_name: str
+    ) -> None:
+        """``source`` is a child of ``parent``, and ``new_name`` one that may be made in ``new_parent``."""
+        self.parts = parts
+        self.tree = parts.tree
+        self.asides = parts.asides
+        self.contents = parts.contents
+        self.saving = parts.saving
+        self.scratch = parts.scratch
+        self.transactions = parts.transactions
+        self.parent = parent
+        self.source = source
+        self.new_parent, self.new_name = new_parent, new_name
         self.target = self.new_parent.children.get(self.new_name)
         self.old_name = self.source.name
         self.old_path = self.source.path()
@@ -93,7 +118,7 @@ class Rename:
         assert target is None or isinstance(target, FileNode)
         # A name made by rename is judged by the plain patterns: nobody says O_EXCL here. What is a memory stays one.
         onto_memory = target is not None and not target.scratch
-        becomes_memory = onto_memory or not self.fs.temporaries.match(self.new_name, exclusive=False)
+        becomes_memory = onto_memory or not self.parts.temporaries.match(self.new_name, exclusive=False)
         if not becomes_memory:
             await self._to_scratch(source, target)
         elif target is not None and target.memory_id is not None and target.head is not None:
@@ -197,7 +222,7 @@ class Rename:
     def _arrive(self, source: Node, target: Node | None) -> None:
         """Take the target out of the tree and put the source at its name."""
         if isinstance(target, FileNode):
-            self.fs.removed(target)
+            self.parts.remove(target)
         elif target is not None:
             self.tree.orphan(target)
         assert source.parent is not None
