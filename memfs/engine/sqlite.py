@@ -77,6 +77,8 @@ def _translated(path: Path) -> Iterator[None]:
     """Turn SQLite's errors into ours, so that no caller needs to know sqlite3."""
     try:
         yield
+    except OverflowError as error:
+        raise StorageFailed(f"a number is too large for the database {path}") from error
     except sqlite3.Error as error:
         code = getattr(error, "sqlite_errorcode", 0) & 0xFF
         if code in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):

@@ -86,7 +86,7 @@ class StoreOperations(pyfuse3.Operations):
         elif isinstance(node, FileNode):
             entry.st_mode = stat.S_IFREG | mode
             entry.st_nlink = 1 if node.attached else 0
-            entry.st_size = node.size
+            entry.st_size = node.kernel_size = node.size
             entry.st_blocks = (node.size + 511) // 512
         entry.st_blksize = 4096
         entry.st_uid = self.uid
@@ -238,7 +238,7 @@ class StoreOperations(pyfuse3.Operations):
         handle = self.filesystem.file(fh)
         node = handle.node
         # An append lands at the end as it is here; the kernel has put it where it believed the end to be.
-        elsewhere = handle.append_only and off != node.size
+        elsewhere = handle.appends(off) and off != node.size
         known = node.served == node.content_key() and not elsewhere
         written = self.filesystem.write(fh, off, buf)
         if known:
@@ -277,14 +277,16 @@ class StoreOperations(pyfuse3.Operations):
     @handler
     async def readdir(self, fh: int, start_id: int, token: pyfuse3.ReaddirToken) -> None:
         directory = self.filesystem.open_directory(fh)
-        if start_id == 0 and directory.started:
+        if start_id == 0:
             self.filesystem.rewind(directory)
-        directory.started = True
         for position in range(start_id, len(directory.entries)):
             name, node = directory.entries[position]
             itself = position < 2
-            if not itself and not (node.parent is directory.node and os.fsencode(node.name) == name):
-                continue
+            if not itself:
+                present = directory.node.children.get(os.fsdecode(name))
+                if present is None:
+                    continue
+                node = present
             if not pyfuse3.readdir_reply(token, name, self._attributes(node), position + 1):
                 break
             if not itself:  # the kernel keeps no reference for "." and ".."

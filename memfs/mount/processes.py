@@ -24,23 +24,25 @@ _CAP_SYS_ADMIN = 21
 _FS_IOC_GETFLAGS = 0x80086601
 _FS_IOC_SETFLAGS = 0x40086602
 _FS_IMMUTABLE_FL = 0x10
+_FLAGS = re.compile(r"^flags:\s*(\d+)$", re.MULTILINE)
 
 
 def holds_open(pid: int, inode: int) -> bool:
-    """Whether the process of a thread has an inode open, by number; False where /proc does not tell.
+    """Whether the process of a thread has an inode open for writing, by number; False where /proc does not tell.
 
     /proc/PID/fdinfo names the inode itself, so that asking does not touch the mount (which is waiting for us).
     """
     if pid <= 0:
         return False
     directory = f"/proc/{pid}/fdinfo"
-    line = f"ino:\t{inode}\n"
+    wanted = f"ino:\t{inode}\n"
     try:
         for descriptor in os.listdir(directory):
             try:
                 with open(f"{directory}/{descriptor}") as info:
-                    if line in info.read():
-                        return True
+                    text = info.read()
+                if wanted in text and int(_FLAGS.findall(text)[0], 8) & os.O_ACCMODE != os.O_RDONLY:
+                    return True
             except OSError:
                 continue  # closed meanwhile
     except OSError:

@@ -35,6 +35,11 @@ from memfs.workspace import AttachedStore
 BLOCK = 4096
 
 
+def _storable(time_ns: int | None) -> int | None:
+    """A time as the database can hold it, 64 bits: the years 1677 to 2262 in nanoseconds, and their ends for others."""
+    return None if time_ns is None else max(-(2**63), min(2**63 - 1, time_ns))
+
+
 class Filesystem:
     """One store's tree with its open files.
 
@@ -327,6 +332,7 @@ class Filesystem:
         """chmod, utimensat, truncate. Permission bits and mtime are kept with the memory, without a version."""
         self._writable()
         node = self.node(inode)
+        atime_ns, mtime_ns = _storable(atime_ns), _storable(mtime_ns)
         if size is not None:
             if not isinstance(node, FileNode):
                 raise os_error(errno.EISDIR)
@@ -427,6 +433,7 @@ class Filesystem:
         if flags & os.O_ACCMODE != os.O_RDONLY or flags & os.O_TRUNC:
             self._writable()
         if flags & os.O_TRUNC:
+            node.kernel_size = 0
             # Not loaded only to be emptied. An empty file is no exception: its mtime moves, and must be kept.
             self.scratch.charge(node, 0)
             node.buffer = bytearray()
@@ -458,7 +465,9 @@ class Filesystem:
         handle = self.file(number)
         node = handle.node
         buffer = self.contents.buffer(node)
-        if handle.append_only:
+        appended = handle.appends(offset)
+        node.kernel_size = max(node.kernel_size, offset + len(data))
+        if appended:
             offset = len(buffer)
         end = offset + len(data)
         if node.scratch:
@@ -520,13 +529,13 @@ class Filesystem:
         await self.refresh()
         node = self.directory(inode)
         handle = DirectoryHandle(next(self._numbers), node, [])
-        self._directories[handle.number] = handle
         self.rewind(handle)
+        self._directories[handle.number] = handle
         return handle
 
     @staticmethod
     def rewind(handle: DirectoryHandle) -> None:
-        """Take the entries as they are now, as rewinddir(3) must."""
+        """Take the entries as they are now, as each reading from the start must (rewinddir(3))."""
         node = handle.node
         handle.entries = [(b".", node), (b"..", node.parent or node)]
         handle.entries += [(os.fsencode(name), child) for name, child in node.children.items()]

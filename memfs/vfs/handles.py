@@ -20,25 +20,26 @@ class FileHandle:
         """Whether it was opened for writing."""
         return self.flags & os.O_ACCMODE != os.O_RDONLY
 
-    @property
-    def append_only(self) -> bool:
-        """Whether each write goes to the end, wherever the kernel believes that to be.
+    def appends(self, offset: int) -> bool:
+        """Whether a write at ``offset`` is meant for the end, wherever the kernel believes that to be.
 
-        Not for O_RDWR: a shared mapping of such a file is written back at its place through the same handle.
+        A shared mapping of an O_RDWR file is written back at its place through the same handle, and always within the
+        size that the kernel knows; an append comes at that size or, where others have grown the file, past it.
         """
-        return bool(self.flags & os.O_APPEND) and self.flags & os.O_ACCMODE == os.O_WRONLY
+        return bool(self.flags & os.O_APPEND) and (
+            self.flags & os.O_ACCMODE == os.O_WRONLY or offset >= self.node.kernel_size
+        )
 
 
 @dataclass(slots=True, eq=False)
 class DirectoryHandle:
-    """An open directory: its entries as they were when it was last read from the start (opendir, rewinddir), so that
-    positions stay right while it changes.
+    """An open directory: its names as they were when it was last read from the start, so that positions stay right
+    while it changes.
 
-    Entry ``n`` has position ``n``; entries whose node has gone since are passed over when they are read.
+    Entry ``n`` has position ``n``. What stands at a name is looked up when it is read: a file that an editor saved by
+    rename meanwhile is another node, and there all the time; only a name that has gone is passed over.
     """
 
     number: int
     node: DirectoryNode
     entries: list[tuple[bytes, Node]]
-    started: bool = False
-    """Whether it was read since it was opened: reading from the start again is a rewind."""

@@ -106,6 +106,7 @@ class FileNode(Node):
         "generation",
         "handles",
         "head",
+        "kernel_size",
         "memory_id",
         "removed_here",
         "served",
@@ -121,6 +122,8 @@ class FileNode(Node):
         self.buffer: bytearray | None = None
         self.charged = 0
         """Bytes counted against what scratch may hold."""
+        self.kernel_size = 0
+        """The size that the kernel was last told, or has come to itself by writing."""
         self.handles = 0
         self.writers = 0
         self.dirty = False

@@ -148,7 +148,13 @@ class Rename:
         attributes = file_attributes(source)
         mode = source.mode if source.mode != FILE_MODE or head.attributes.mode is not None else None
         mutations: list[Mutation] = [
-            Update(memory_id, content=text, attributes=FileAttributes(mode, attributes.mtime_ns, source.inode))
+            # With its path: where somebody has renamed it meanwhile, this name is still the one that was asked for.
+            Update(
+                memory_id,
+                content=text,
+                path=self.new_path,
+                attributes=FileAttributes(mode, attributes.mtime_ns, source.inode),
+            )
         ]
         if source.memory_id is not None and source.head is not None:
             mutations.append(Delete(source.memory_id))

@@ -126,6 +126,10 @@ class Saving:
                 log.warning("dropped %s: %s", node.name, error)
                 self.discard(node)
         except (MemfsError, OSError) as error:
+            if node.displaced:  # which its close has told
+                log.warning("dropped %s: %s", node.name, error)
+                self.forget(node)
+                return
             # The buffer is kept; the timer tries again.
             log.error("could not commit %s yet: %s", node.name, error)
 
@@ -147,6 +151,7 @@ class Saving:
         async with self._transactions.changing():
             if not node.dirty or node.memory_id is None or not node.attached:
                 self._dirty.discard(node)
+                self._check_displaced(node)
                 return
             if node.spoiled:
                 raise ContentTooLarge(f"a write over {MAX_CONTENT_BYTES} bytes was refused: nothing was saved")
@@ -184,12 +189,12 @@ class Saving:
                 node.head = None
                 self._tree.rename_memory(node)
             except PathConflict as conflict:
-                if node.head is not None or conflict.conflicting_path != node.path():
-                    raise
                 # Made elsewhere at the same moment. The tree makes our file stand for that memory, and our text is
-                # its next version.
+                # its next version; unless what was made lies above or below, and there is no place for ours.
                 self._transactions.follow()
                 self._check_displaced(node)
+                if node.head is None and conflict.conflicting_path != node.path():
+                    raise
             else:
                 head = heads[memory_id]
                 assert head is not None
@@ -214,6 +219,11 @@ class Saving:
                     log.error("could not commit %s yet: %s", node.name, error)
                     node.dirty_since = now
                     due = now + DIRTY_SECONDS
+                except Exception:
+                    # No request is there to be told, and the mount must outlive what went wrong with one file.
+                    log.exception("could not commit %s yet", node.name)
+                    node.dirty_since = now
+                    due = now + DIRTY_SECONDS
                 else:
                     continue
             next_look = due if next_look is None else min(next_look, due)
@@ -227,6 +237,8 @@ class Saving:
                 await self.commit(node)
             except (MemfsError, OSError) as error:
                 log.error("lost at unmount: the unsaved text of %s: %s", node.name, error)
+            except Exception:
+                log.exception("lost at unmount: the unsaved text of %s", node.name)  # and go on with the others
 
     async def _settle_asides(self, now: float) -> None:
         """Delete memories that were set aside and whose name nobody made again."""
@@ -245,5 +257,8 @@ class Saving:
                     self._transactions.distrust()
                 except MemfsError as error:
                     log.error("could not delete %s yet: %s", aside.path, error)
+                    continue
+                except Exception:
+                    log.exception("could not delete %s yet", aside.path)
                     continue
                 self._asides.take(aside.path)

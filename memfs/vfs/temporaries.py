@@ -35,6 +35,7 @@ EXCLUSIVE_PATTERNS = (
     r"tmp[a-z0-9_]{8}",  # Python's tempfile
     r"tmp\.[A-Za-z0-9]{6,10}",  # mktemp(1)
     r"\..+\.[A-Za-z0-9]{6}",  # rsync
+    r".+\.[iopr][A-Za-z0-9]{6}",  # GNU patch
     r"perl[A-Za-z0-9]{8}|XX[A-Za-z0-9]{6}",  # perl -i
     r".+\.\d{8,}",  # write-file-atomic (npm)
     r".+\.[0-9a-f]{12,}",  # NAME.HEX of several atomic-write helpers

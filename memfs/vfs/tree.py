@@ -158,14 +158,15 @@ class Tree:
         moved: list[Head] = []
         for memory_id, head in changes.heads.items():
             node = self.by_memory.get(memory_id)
-            if node is None or node.head == head:
+            if node is None or (node.head == head and (head is None or node.path() == head.path)):
                 if node is None and head is not None:
                     moved.append(head)
                 continue
             if head is None:
                 if node.head is not None:
                     self._forget(node)
-            elif node.head is None or node.head.path == head.path:
+            elif node.path() == head.path:
+                # Its place, not its head's: a commit of ours may have come back with the path of another's rename.
                 self._update(node, head)
             else:
                 moved.append(head)

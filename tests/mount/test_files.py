@@ -104,6 +104,17 @@ def test_many_flushes_of_one_save(at: Site, notes: Path) -> None:
     assert at.heads("notes") == {"/f": "part1épart3".encode(), "/g": b"a\nb\nc\n"}
 
 
+def test_emptying_beside_a_reader_is_committed_at_close(at: Site, notes: Path) -> None:
+    """2: only another descriptor for writing says that the emptying is not all that was meant."""
+    (notes / "f").write_text("text")
+    reader = os.open(notes / "f", os.O_RDONLY)
+    try:
+        os.close(os.open(notes / "f", os.O_WRONLY | os.O_TRUNC))
+        assert at.heads("notes") == {"/f": b""}
+    finally:
+        os.close(reader)
+
+
 # 4: atomic saves
 
 
@@ -466,6 +477,38 @@ def test_large_directories_are_listed_whole_while_they_change(notes: Path) -> No
             os.unlink(entry.path)
     assert os.listdir(notes) == []
     assert sorted(os.listdir(notes.parent)) == ["notes"]
+
+
+def test_files_stay_listed_while_they_are_saved_atomically(notes: Path) -> None:
+    """What is saved by rename is another inode at a name that was there all the time."""
+    names = [f"n{number:03d}.md" for number in range(300)]
+    for name in names:
+        (notes / name).touch()
+    descriptor = os.open(notes, os.O_RDONLY)
+    try:
+        for name in names[:50]:
+            (notes / f"{name}.tmp").write_text("saved")
+            os.rename(notes / f"{name}.tmp", notes / name)
+        assert sorted(os.listdir(descriptor)) == names
+    finally:
+        os.close(descriptor)
+    stop = threading.Event()
+
+    def save() -> None:
+        number = 0
+        while not stop.is_set():
+            number = (number + 7) % len(names)
+            (notes / "x.tmp").write_text(str(number))
+            os.rename(notes / "x.tmp", notes / names[number])
+
+    editor = threading.Thread(target=save)
+    editor.start()
+    try:
+        for _ in range(30):
+            assert set(names) <= set(os.listdir(notes))
+    finally:
+        stop.set()
+        editor.join(LIMIT)
 
 
 # 12: attributes

@@ -88,6 +88,19 @@ def test_an_open_file_follows_what_is_written_elsewhere(notes: Path, elsewhere: 
         wait_until(seen, "the new text", SEEN)
 
 
+def test_appends_follow_what_was_written_elsewhere(notes: Path, elsewhere: Elsewhere) -> None:
+    """By whichever kind of descriptor, and though the kernel knows an old size."""
+    for flags in (os.O_WRONLY, os.O_RDWR):
+        for text in ("longer than before\n", "s\n"):
+            (notes / "f").write_text("first\n")
+            (notes / "f").stat()
+            elsewhere.put("/f", text)
+            descriptor = os.open(notes / "f", flags | os.O_APPEND)
+            os.write(descriptor, b"appended\n")
+            os.close(descriptor)
+            assert (notes / "f").read_text() == f"{text}appended\n"
+
+
 def test_two_mounts_of_a_store_see_each_other(at: Site, notes: Path, tmp_path: Path) -> None:
     other = tmp_path / "other"
     at.run("mount", "--root", other, "-s", "notes")

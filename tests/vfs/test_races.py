@@ -1,0 +1,147 @@
+"""Changes elsewhere that fall between a decision here and its transaction, made certain: they happen just before it."""
+
+import errno
+import os
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+
+import pytest
+
+from memfs.model import ids
+from memfs.model.mutations import Applied, Create, Mutation, Update
+from memfs.model.records import Actor
+from memfs.workspace import AttachedStore
+from tests.vfs.harness import SAVE, UPDATE, WRITE, Files, in_trio, refused
+
+SOMEBODY = Actor("user_actor", "somebody")
+FAR_FUTURE_NS = 13_600_000_000 * 10**9
+
+
+class Interrupted(AttachedStore):
+    """A store in which something happens elsewhere just before the next commit of ours."""
+
+    before: Callable[[], object] | None = None
+
+    def commit(self, mutations: Sequence[Mutation]) -> Applied:
+        before, self.before = self.before, None
+        if before is not None:
+            before()
+        return super().commit(mutations)
+
+
+@contextmanager
+def just_before_the_next_commit(files: Files, action: Callable[[], object]) -> Iterator[None]:
+    """Let something happen elsewhere when this filesystem commits next."""
+    store = files.fs.store
+    store.__class__ = Interrupted
+    assert isinstance(store, Interrupted)
+    store.before = action
+    yield
+    assert store.before is None, "nothing was committed"
+
+
+def move(files: Files, path: str, new_path: str) -> None:
+    """Somebody else renames a memory."""
+    memory = files.workspace.memories.get(files.store.id, path)
+    files.workspace.memories.apply(files.store.id, [Update(memory.id, path=new_path)], SOMEBODY)
+
+
+@in_trio
+async def test_7_a_memory_renamed_elsewhere_while_it_is_saved_here(files: Files) -> None:
+    await files.write("/a", "one\n")
+    with just_before_the_next_commit(files, lambda: move(files, "/a", "/moved")):
+        await files.write("/a", "two\n")
+    await files.fs.refresh()
+    assert not files.exists("/a")
+    assert await files.read("/moved") == "two\n"
+    await files.write("/a", "another\n")
+    assert await files.read("/moved") == "two\n"
+
+
+@in_trio
+async def test_4_a_memory_renamed_elsewhere_while_it_is_saved_atomically_here(files: Files) -> None:
+    await files.write("/a", "one\n")
+    await files.write("/a.tmp", "two\n")
+    with just_before_the_next_commit(files, lambda: move(files, "/a", "/moved")):
+        await files.rename("/a.tmp", "/a")
+    await files.fs.refresh()
+    assert await files.read("/a") == "two\n"
+    assert not files.exists("/moved")
+
+
+@in_trio
+async def test_12_a_memory_renamed_elsewhere_while_its_mode_is_changed_here(files: Files) -> None:
+    await files.write("/a", "one\n")
+    with just_before_the_next_commit(files, lambda: move(files, "/a", "/moved")):
+        await files.fs.set_attributes(files.node("/a").inode, mode=0o600)
+    await files.fs.refresh()
+    assert not files.exists("/a")
+    assert files.node("/moved").mode == 0o600
+
+
+@pytest.mark.parametrize("end", ["flush", "fsync"])
+@in_trio
+async def test_2_a_text_whose_name_was_taken_by_a_directory_elsewhere_is_not_lost_silently(
+    files: Files, other: Files, end: str
+) -> None:
+    handle = await files.open("/p", SAVE)
+    files.fs.write(handle.number, 0, b"A")
+    await other.fs.refresh()
+    await other.mkdir("/p")
+    await other.write("/p/x", "B")
+    with refused(errno.ESTALE):
+        await getattr(files.fs, end)(handle.number)
+    await files.fs.release(handle.number)
+
+
+@in_trio
+async def test_2_the_same_just_before_the_commit(files: Files, other: Files) -> None:
+    handle = await files.open("/p", SAVE)
+    files.fs.write(handle.number, 0, b"A")
+
+    def take_the_name() -> None:
+        files.workspace.memories.apply(files.store.id, [Create(ids.new_id(ids.MEMORY), "/p/x", b"B")], SOMEBODY)
+
+    with just_before_the_next_commit(files, take_the_name), refused(errno.ESTALE):
+        await files.fs.flush(handle.number)
+    await files.fs.release(handle.number)
+    await other.fs.refresh()
+    assert await other.read("/p/x") == "B"
+
+
+@in_trio
+async def test_12_times_that_the_database_cannot_hold_are_cut_to_those_it_can(files: Files) -> None:
+    handle = await files.open("/m", SAVE)
+    files.fs.write(handle.number, 0, b"abc")
+    await files.fs.set_attributes(handle.node.inode, mtime_ns=FAR_FUTURE_NS, atime_ns=-FAR_FUTURE_NS)
+    await files.close(handle)
+    await files.mkdir("/d")
+    await files.fs.set_attributes(files.node("/d").inode, mtime_ns=FAR_FUTURE_NS)
+    await files.rename("/d", "/e")
+    assert files.node("/m").mtime_ns == files.node("/e").mtime_ns == 2**63 - 1
+
+
+@in_trio
+async def test_8_appends_go_to_the_end_also_where_the_kernel_does_not_know_it(files: Files, other: Files) -> None:
+    """A handle that could be mapped, too: only what lies within the size that the kernel knows is written in place."""
+    await files.write("/f", "aaa\n")
+    files.file("/f").kernel_size = 4  # as a stat would have told it
+    await other.fs.refresh()
+    await other.write("/f", "bbb\n", WRITE | os.O_APPEND)
+    handle = await files.open("/f", UPDATE | os.O_APPEND)
+    files.fs.write(handle.number, 4, b"ccc\n")
+    files.fs.write(handle.number, 0, b"A")  # a mapping's page
+    await files.close(handle)
+    assert await files.read("/f") == "Aaa\nbbb\nccc\n"
+
+
+@in_trio
+async def test_8_an_append_after_the_file_shrank_elsewhere_leaves_no_hole(files: Files, other: Files) -> None:
+    await files.write("/f", "x" * 100)
+    files.file("/f").kernel_size = 100
+    await other.fs.refresh()
+    await other.write("/f", "x\n")
+    handle = await files.open("/f", UPDATE | os.O_APPEND)
+    files.fs.write(handle.number, 100, b"y\n")
+    await files.close(handle)
+    assert await files.read("/f") == "x\ny\n"
