@@ -1,6 +1,5 @@
 """Fixtures for tests on real mounts."""
 
-import gc
 import os
 from collections.abc import Iterator
 from pathlib import Path
@@ -30,5 +29,4 @@ def no_leaked_descriptors() -> Iterator[None]:
     """A test closes what it opens."""
     before = len(os.listdir("/proc/self/fd"))
     yield
-    gc.collect()  # what an event loop of a test's own has left to the collector is no leak
     assert len(os.listdir("/proc/self/fd")) <= before + 1

@@ -6,6 +6,7 @@ from typing import Any
 import anyio
 import pytest
 from anthropic.lib.tools import ToolError
+from anthropic.lib.tools._beta_functions import aclose_runnable_tool
 from anthropic.lib.tools.agent_toolset import AgentToolContext, beta_agent_toolset_20260401
 
 from tests.mount.harness import Site
@@ -25,11 +26,9 @@ class Tools:
         return str(await self._tools[name].call(arguments))
 
     async def close(self) -> None:
-        """End the shell."""
+        """End the shell, as the SDK's runner does."""
         for tool in self._tools.values():
-            close = getattr(tool, "close", None)
-            if close is not None:
-                await close()
+            await aclose_runnable_tool(tool)
         await self.context.close()
 
 
