@@ -3,6 +3,7 @@
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
+from functools import partial
 from hashlib import sha256
 from itertools import pairwise
 from pathlib import Path
@@ -688,10 +689,10 @@ def test_what_is_not_there_is_not_found(engine: Engine, store_id: str) -> None:
     ]
     for other in (no_memory, memory_id):  # a memory of another store is not there either
         missing += [
-            lambda other=other: engine.memory(store_id, other),  # type: ignore[misc]
-            lambda other=other: apply(engine, store_id, Update(other, content=b"x")),  # type: ignore[misc]
-            lambda other=other: apply(engine, store_id, Delete(other)),  # type: ignore[misc]
-            lambda other=other: apply(engine, store_id, SetAttributes(other, FileAttributes(mode=1))),  # type: ignore[misc]
+            partial(engine.memory, store_id, other),
+            partial(apply, engine, store_id, Update(other, content=b"x")),
+            partial(apply, engine, store_id, Delete(other)),
+            partial(apply, engine, store_id, SetAttributes(other, FileAttributes(mode=1))),
         ]
     for ask in missing:
         with pytest.raises(NotFound):

@@ -6,6 +6,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -47,7 +48,7 @@ def test_a_worker_that_dies_again_and_again_comes_back_each_time(at: Site, notes
     for number in range(4):
         (notes / f"{number}.md").write_text(str(number))
         kill(at.worker("notes"))
-        wait_until(lambda: readable(notes / f"{number}.md"), "the worker")  # noqa: B023
+        wait_until(partial(readable, notes / f"{number}.md"), "the worker")
         wait_until(lambda: Path(f"/proc/{at.worker('notes')}").exists(), "the record")
     assert len(at.heads("notes")) == 4
 

@@ -4,6 +4,7 @@ import os
 import subprocess
 import threading
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -50,6 +51,11 @@ def elsewhere(at: Site) -> Iterator[Elsewhere]:
         yield Elsewhere(workspace)
 
 
+def has_size(path: Path, size: int) -> bool:
+    """Whether stat shows a size."""
+    return path.stat().st_size == size
+
+
 def test_the_next_open_shows_what_was_closed_elsewhere(notes: Path, elsewhere: Elsewhere) -> None:
     """Whatever became of the file: longer, shorter, empty; its size and its bytes agree."""
     (notes / "a.md").write_text("short")
@@ -58,7 +64,7 @@ def test_the_next_open_shows_what_was_closed_elsewhere(notes: Path, elsewhere: E
         (notes / "a.md").stat()
         elsewhere.put("/a.md", text)
         assert (notes / "a.md").read_text() == text
-        assert wait_until(lambda: (notes / "a.md").stat().st_size == len(text), "the size", SEEN)  # noqa: B023
+        wait_until(partial(has_size, notes / "a.md", len(text)), "the size", SEEN)
 
 
 def test_names_that_come_and_go_elsewhere(notes: Path, elsewhere: Elsewhere) -> None:

@@ -5,6 +5,7 @@ import os
 import signal
 import stat
 import subprocess
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -348,6 +349,11 @@ def test_scratch_has_its_size(at: Site) -> None:
     assert json.loads(at.run("status", "--format", "json").stdout)
 
 
+def holds(directory: Path, number: int) -> bool:
+    """Whether a directory lists so many names."""
+    return len(os.listdir(directory)) == number
+
+
 def test_many_mounts_at_once_each_with_its_root(at: Site, tmp_path: Path) -> None:
     roots = [tmp_path / f"r{number}" for number in range(3)]
     starting = [
@@ -362,7 +368,7 @@ def test_many_mounts_at_once_each_with_its_root(at: Site, tmp_path: Path) -> Non
             (root / "notes" / f"f{number}").write_text(str(number))
         for root in roots:
             # Each root's attributes may be a second old at the most.
-            wait_until(lambda root=root: len(os.listdir(root / "notes")) == 3, "the others' files")  # type: ignore[misc]
+            wait_until(partial(holds, root / "notes", 3), "the others' files")
     finally:
         for root in roots:
             at.run("umount", root)
