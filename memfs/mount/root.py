@@ -14,6 +14,7 @@ import subprocess
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from memfs.model.errors import MountFailed
@@ -111,7 +112,12 @@ def _entries(directory: Path) -> list[Path]:
 def _remove(entry: Path) -> None:
     if entry.is_dir() and not entry.is_symlink():
         _try(lambda: entry.chmod(0o700), entry)
-        shutil.rmtree(entry, onerror=lambda _function, path, error: log.error("stays path=%s: %s", path, error[1]))
+        for top, directories, _ in os.walk(entry):  # from the top, so that a closed one is opened before it is entered
+            for name in directories:
+                below = Path(top, name)
+                if not below.is_symlink():
+                    _try(partial(below.chmod, 0o700), below)
+        _try(lambda: shutil.rmtree(entry), entry)
     else:
         _try(entry.unlink, entry)
 

@@ -92,7 +92,9 @@ def test_a_user_mounts_works_and_unmounts(user: Site) -> None:
 def test_scratch_of_a_user_is_in_memory_and_never_left_behind(user: Site) -> None:
     as_user(user, "mkdir root")
     user.mount("notes")
-    assert as_user(user, "mkdir -p root/deep/er; echo x > root/deep/er/f; chmod 0 root/deep").returncode == 0
+    assert (
+        as_user(user, "mkdir -p root/deep/er; echo x > root/deep/er/f; chmod 0 root/deep/er root/deep").returncode == 0
+    )
     assert as_user(user, "stat -f -c %T root/").stdout.strip() == "tmpfs"
     user.run("umount", user.root)
     assert os.listdir(user.root) == []
