@@ -12,7 +12,7 @@ from pathlib import Path
 
 from memfs.model.errors import MountFailed
 from memfs.model.records import Access
-from memfs.mount.processes import answers, mounted_at
+from memfs.mount.processes import answers, close_inherited, mounted_at
 from memfs.mount.root import Root, unmount
 from memfs.mount.runtime import RootRecord, RootState, records
 from memfs.mount.supervisor import STOP_SECONDS, Plan, Supervisor, configure_log
@@ -89,6 +89,7 @@ def _supervise(plan: Plan, state: RootState, lock: int, telling: int) -> None:
 
     Says its process id on ``telling``, and ``ok`` or what failed, a line each; then closes it.
     """
+    close_inherited(keep={lock, telling})
     os.write(telling, f"{os.getpid()}\n".encode())
     null = os.open(os.devnull, os.O_RDWR)
     log_file = os.open(state.log_path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)

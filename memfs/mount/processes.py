@@ -7,6 +7,7 @@ import os
 import re
 import struct
 import threading
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -60,6 +61,14 @@ def die_with_parent(parent: int, signal_number: int) -> None:
 def set_process_name(name: str) -> None:
     """What ps and top show of this thread; at most 15 bytes."""
     _libc.prctl(_PR_SET_NAME, name.encode()[:15], 0, 0, 0)
+
+
+def close_inherited(keep: set[int]) -> None:
+    """Close all descriptors but the standard ones and ``keep``: a caller's lock or pipe must not outlive the caller."""
+    for descriptor in map(int, os.listdir("/proc/self/fd")):
+        if descriptor > 2 and descriptor not in keep:
+            with suppress(OSError):  # the one that the listing itself had open
+                os.close(descriptor)
 
 
 def can_mount() -> bool:

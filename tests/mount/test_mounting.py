@@ -1,5 +1,6 @@
 """Mounting and unmounting: what appears, what is refused, and that nothing stays behind."""
 
+import fcntl
 import json
 import os
 import signal
@@ -233,6 +234,21 @@ def test_in_the_foreground_it_stays_until_interrupted(at: Site) -> None:
     assert "Traceback" not in log
     at.nothing_left()
     assert at.heads("notes") == {"/a.md": b"a"}
+
+
+def test_a_mount_keeps_nothing_of_its_caller_open(at: Site) -> None:
+    """A lock or a pipe that the caller holds ends with the caller."""
+    lock = at.directory / "lock"
+    descriptor = os.open(lock, os.O_CREAT | os.O_RDWR, 0o600)
+    fcntl.flock(descriptor, fcntl.LOCK_EX)
+    command = at.command("mount", "--root", at.root, "-s", "notes")
+    subprocess.run(
+        command, env=at.environment(), stdout=subprocess.DEVNULL, pass_fds=[descriptor], check=True, timeout=LIMIT
+    )
+    os.close(descriptor)
+    with lock.open() as again:
+        fcntl.flock(again, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    assert (at.root / "notes").is_dir()
 
 
 def test_an_interrupted_mount_leaves_nothing(at: Site) -> None:
