@@ -111,6 +111,18 @@ def _accept_db(command: click.Command) -> None:
 class MemfsGroup(click.Group):
     """The root group: commands are loaded on use, and no error ends in a traceback."""
 
+    def main(self, *args: Any, **kwargs: Any) -> Any:
+        """Run with all three standard streams: what is opened next must not become one that was closed."""
+        for descriptor in range(3):
+            try:
+                os.fstat(descriptor)
+            except OSError:
+                os.open(os.devnull, os.O_RDWR)  # takes the lowest free number, which is this one
+        sys.stdin = sys.stdin or os.fdopen(0)
+        sys.stdout = sys.stdout or os.fdopen(1, "w")
+        sys.stderr = sys.stderr or os.fdopen(2, "w")
+        return super().main(*args, **kwargs)
+
     def list_commands(self, ctx: click.Context) -> list[str]:
         """The names of all commands, in the order of the table."""
         return [*COMMANDS, *super().list_commands(ctx)]

@@ -128,6 +128,7 @@ def mount(
         try:
             control.prepare(state)
             check_root(root, invocation.db)
+            control.check_not_nested(root)
             session = _session(invocation, stores, root, session_id)
             plan = Plan(
                 root=root,
@@ -148,7 +149,7 @@ def mount(
                 announce()
         except BaseException:
             if not state.record_path.exists():
-                state.remove()
+                state.remove(lock)
             raise
 
 
@@ -222,7 +223,7 @@ def umount(root: Path | None) -> None:
     from memfs.mount import control
 
     state, record = control.find(None if root is None else real_root(root), DEFAULT_ROOT)
-    users = control.holders(Path(record.root))
+    users = control.holders(record)
     control.take_down(state, record)
     for user in users:
         note(f"memfs: {user.name} (pid {user.pid}) was using {record.root}; what it writes there from now on fails")

@@ -33,6 +33,15 @@ def prepare(state: RootState) -> None:
         state.record_path.unlink(missing_ok=True)
 
 
+def check_not_nested(root: Path) -> None:
+    """Raises MountFailed where a root would lie in another one, whose unmounting would take it along."""
+    real = Path(os.path.realpath(root))
+    for _, record in records():
+        for outer in (Path(record.root), Path(record.place)):
+            if root != outer and (root.is_relative_to(outer) or real.is_relative_to(outer)):
+                raise MountFailed(f"the root {root} lies in the one at {record.root}: choose another --root")
+
+
 def run_foreground(plan: Plan, state: RootState, lock: int, ready: Callable[[], None]) -> None:
     """Supervise in this process until a signal. Raises MountFailed."""
     configure_log(None)
@@ -41,6 +50,7 @@ def run_foreground(plan: Plan, state: RootState, lock: int, ready: Callable[[], 
 
 def run_background(plan: Plan, state: RootState, lock: int) -> None:
     """Supervise in a process of its own; returns when every mount answers. Raises MountFailed."""
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # ignored by the caller, our child would end unseen
     receiving, telling = os.pipe()
     sys.stdout.flush()
     sys.stderr.flush()
@@ -54,14 +64,17 @@ def run_background(plan: Plan, state: RootState, lock: int) -> None:
         finally:
             os._exit(0)
     os.close(telling)
-    os.waitpid(child, 0)
+    supervisor = ""
     with open(receiving) as answer:
-        supervisor = answer.readline().strip()
         try:
+            os.waitpid(child, 0)
+            supervisor = answer.readline().strip()
             said = answer.readline().strip()
         except KeyboardInterrupt:
-            # Whoever asked does not want it any more: nothing may stay half-mounted.
-            _end(int(supervisor), state)
+            # Whoever asked does not want it any more: nothing may stay half-mounted. A supervisor that has not said
+            # its id yet finds nobody to say "ok" to, and ends by itself.
+            if supervisor:
+                _end(int(supervisor), state)
             raise
     if said != "ok":
         raise MountFailed(said or f"the supervisor ended before anything was mounted: see {state.log_path}")
@@ -72,8 +85,16 @@ def _end(supervisor: int, state: RootState) -> None:
     try:
         descriptor = os.pidfd_open(supervisor)
     except ProcessLookupError:
+        if state.alive():
+            raise MountFailed(f"another mount of {state.root} is under way: try again") from None
         return
     try:
+        # The descriptor first: what is found to be the supervisor by its number is then the one that is signalled.
+        if not state.held_by(supervisor):
+            raise MountFailed(
+                f"the supervisor of {state.root} cannot be told for sure: a mount is under way (try again),"
+                " or it runs in another PID namespace (unmount it there)"
+            )
         signal.pidfd_send_signal(descriptor, signal.SIGTERM)
         seconds = 2 * STOP_SECONDS
         if not select.select([descriptor], [], [], seconds)[0]:
@@ -102,18 +123,23 @@ def _supervise(plan: Plan, state: RootState, lock: int, telling: int) -> None:
     def tell(text: str) -> None:
         if telling in supervisor.private:
             supervisor.private.remove(telling)
-            with suppress(BrokenPipeError):
+            try:
                 os.write(telling, text.encode())
-            os.close(telling)
+            finally:
+                os.close(telling)
 
     try:
         supervisor.run(lambda: tell("ok"))
+    except BrokenPipeError:
+        log.info("who asked for the mounts is gone, so they are taken down again")
     except MountFailed as error:
         log.error("%s", error)
-        tell(str(error))
+        with suppress(BrokenPipeError):
+            tell(str(error))
     except BaseException as error:
         log.exception("the supervisor failed")
-        tell(f"the supervisor failed ({error}): see {state.log_path}")
+        with suppress(BrokenPipeError):
+            tell(f"the supervisor failed ({error}): see {state.log_path}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,12 +195,13 @@ class Holder:
     name: str
 
 
-def holders(root: Path) -> list[Holder]:
+def holders(record: RootRecord) -> list[Holder]:
     """Who uses a root, as far as this user may see; asks /proc only, never the mounts."""
-    prefix = f"{root}/"
+    prefix = f"{record.place}/"
+    ours = {os.getpid(), record.pid, *(mount.pid for mount in record.mounts)}
     found = []
     for entry in os.listdir("/proc"):
-        if not entry.isdecimal() or int(entry) == os.getpid():
+        if not entry.isdecimal() or int(entry) in ours:
             continue
         links = [f"/proc/{entry}/cwd"]
         try:
@@ -206,9 +233,9 @@ def take_down(state: RootState, record: RootRecord) -> None:
     if state.alive():
         _end(record.pid, state)
     else:
-        with state.hold():
+        with state.hold() as lock:
             prepare(state)
-            state.remove()
+            state.remove(lock)
     left = [mount.path for mount in record.mounts if mounted_at(Path(record.place) / Path(mount.path).name)]
     if left:
         raise MountFailed(f"{', '.join(left)} could not be unmounted: see {state.log_path}")

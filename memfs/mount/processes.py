@@ -122,8 +122,11 @@ class MountPoint:
 def mount_points() -> list[MountPoint]:
     """Everything mounted in our namespace, in the order of mounting; reading this asks no filesystem."""
     points = []
-    for line in Path("/proc/self/mountinfo").read_bytes().splitlines():
-        before, _, after = line.partition(b" - ")
+    # Not splitlines: a carriage return is an ordinary character of a path here.
+    for line in Path("/proc/self/mountinfo").read_bytes().split(b"\n"):
+        before, separator, after = line.partition(b" - ")
+        if not separator:
+            continue
         fields, (kind, source, *_) = before.split(b" "), after.split(b" ")
         path = re.sub(rb"\\([0-7]{3})", lambda found: bytes([int(found[1], 8)]), fields[4])
         points.append(MountPoint(Path(os.fsdecode(path)), os.fsdecode(kind), os.fsdecode(source)))

@@ -94,9 +94,10 @@ class Root:
             for entry in _entries(self.place):
                 _remove(entry)
         if self.place != self.root:
-            _try(self.root.unlink, self.root)
+            if self.root.is_symlink():
+                _try(self.root.unlink, self.root)
             _try(self.place.rmdir, self.place)
-            if self.existed:
+            if self.existed and not self.root.exists():
                 _try(self.root.mkdir, self.root)
         elif not self.existed:
             _try(self.root.rmdir, self.root)
@@ -131,38 +132,40 @@ def _try(action: Callable[[], object], path: Path) -> None:
         log.info("stays path=%s reason=%s", path, error.strerror)
 
 
-def prepare_root(root: Path, names: list[str], *, size: int, private: Path, shared: bool) -> Root:
-    """Make the root with a directory for each store. ``private`` is where an ordinary user's place may be made,
-    which others may enter where it is ``shared``.
+def plan_root(root: Path, private: Path) -> Root:
+    """What the root will be; nothing is made yet. ``private`` is where an ordinary user's place may be."""
+    on_tmpfs = can_mount() or kind_at(root) == "tmpfs"
+    return Root(root, root if on_tmpfs else private, root.exists(), tmpfs=can_mount())
 
-    Raises MountFailed, with nothing left behind.
+
+def prepare_root(planned: Root, names: list[str], *, size: int, shared: bool) -> None:
+    """Make the root with a directory for each store; other users may enter it where it is ``shared``.
+
+    Raises MountFailed; ``planned.clear()`` takes away what was made until then.
     """
-    existed = root.exists()
-    made: Root | None = None
+    root, place = planned.root, planned.place
     try:
-        if can_mount():
+        if place == root:
             root.mkdir(parents=True, exist_ok=True)
-            made = Root(root, root, existed, tmpfs=False)
-            mount_tmpfs(root, size=size, mode=0o1777)
-            made = Root(root, root, existed, tmpfs=True)
-        elif kind_at(root) == "tmpfs":
-            root.mkdir(parents=True, exist_ok=True)
-            made = Root(root, root, existed, tmpfs=False)
+            if planned.tmpfs:
+                mount_tmpfs(root, size=size, mode=0o1777)
         else:
-            private.mkdir(mode=0o755 if shared else 0o700)
-            made = Root(root, private, existed, tmpfs=False)
+            place.mkdir(mode=0o755 if shared else 0o700)
             root.parent.mkdir(parents=True, exist_ok=True)
-            if existed:
+            if planned.existed:
                 root.rmdir()
-            root.symlink_to(private)
+            root.symlink_to(place)
         for name in names:
-            (made.place / name).mkdir()
-            guard(made.place / name)
+            make_store_directory(place / name)
     except OSError as error:
-        if made is not None:
-            made.clear()
         raise MountFailed(f"the root {root} could not be made ready: {error.strerror} ({error.filename})") from None
-    return made
+
+
+def make_store_directory(directory: Path) -> None:
+    """Make a directory that a store is to be mounted on, where it is not there (any more). Raises OSError."""
+    if not directory.exists():
+        directory.mkdir()
+        guard(directory)
 
 
 def guard(directory: Path) -> None:

@@ -11,6 +11,7 @@ import logging
 import os
 import stat
 import tempfile
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
@@ -64,7 +65,7 @@ def runtime_directory() -> Path:
     uid = os.getuid()
     if uid == 0:
         path = Path("/run/memfs")
-    elif given := os.environ.get("XDG_RUNTIME_DIR"):
+    elif os.path.isabs(given := os.environ.get("XDG_RUNTIME_DIR", "")):  # a relative one is to be ignored
         path = Path(given) / "memfs"
     else:
         path = Path(tempfile.gettempdir()) / f"memfs-{uid}"
@@ -109,13 +110,44 @@ class RootState:
     def write(self, record: RootRecord) -> None:
         """Replace the record, whole or not at all."""
         temporary = self.record_path.with_suffix(".new")
-        temporary.write_text(json.dumps(asdict(record)))
-        temporary.replace(self.record_path)
+        try:
+            temporary.write_text(json.dumps(asdict(record)))
+            temporary.chmod(0o600)
+            temporary.replace(self.record_path)
+        except OSError:
+            temporary.unlink(missing_ok=True)
+            raise
 
-    def remove(self) -> None:
-        """Take record and lock away; the log stays to be read."""
-        self.record_path.unlink(missing_ok=True)
-        self.lock_path.unlink(missing_ok=True)
+    def remove(self, lock: int) -> None:
+        """Take record and lock away, of which ``lock`` is the descriptor; the log stays to be read.
+
+        Where the lock's file is another one by now, somebody else holds the root, and record and lock are theirs.
+        """
+        try:
+            ours = os.path.samestat(os.stat(self.lock_path), os.fstat(lock))
+        except FileNotFoundError:
+            return
+        if ours:
+            self.record_path.unlink(missing_ok=True)
+            self.lock_path.unlink(missing_ok=True)
+
+    def held_by(self, pid: int) -> bool:
+        """Whether a process has the lock's file open, as only a supervisor has. Raises PermissionError."""
+        try:
+            wanted, path = os.stat(self.lock_path), os.path.realpath(self.lock_path)
+            descriptors = os.listdir(f"/proc/{pid}/fd")
+        except FileNotFoundError:
+            return False
+        for descriptor in descriptors:
+            try:
+                # Only of files beside the lock: asking a mount could hold us.
+                if os.readlink(f"/proc/{pid}/fd/{descriptor}") != path:
+                    continue
+                if os.path.samestat(os.stat(f"/proc/{pid}/fd/{descriptor}"), wanted):
+                    return True
+            except FileNotFoundError:
+                continue
+        return False
 
     @contextmanager
     def hold(self) -> Iterator[int]:
@@ -127,6 +159,7 @@ class RootState:
             os.close(descriptor)
 
     def _lock(self) -> int:
+        deadline = time.monotonic() + 0.3  # whoever asks whether we are alive holds the lock for a moment
         while True:
             descriptor = os.open(self.lock_path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
             try:
@@ -135,6 +168,9 @@ class RootState:
                     return descriptor
             except BlockingIOError:
                 os.close(descriptor)
+                if time.monotonic() < deadline:
+                    time.sleep(0.02)
+                    continue
                 raise MountFailed(f"{self.root} is mounted already: 'memfs umount {self.root}' takes it down") from None
             except FileNotFoundError:
                 pass

@@ -16,7 +16,7 @@ from memfs.model.errors import MemfsError, MountFailed
 from memfs.model.records import Session
 from memfs.mount import worker
 from memfs.mount.processes import answers, set_process_name
-from memfs.mount.root import Root, prepare_root, unguarded, unmount
+from memfs.mount.root import Root, make_store_directory, plan_root, prepare_root, unguarded, unmount
 from memfs.mount.runtime import MountRecord, RootRecord, RootState
 from memfs.mount.worker import StoreMount
 from memfs.workspace import Workspace
@@ -31,8 +31,6 @@ STOP_SECONDS = 30.0
 
 BACKOFF_SECONDS = (0.0, 0.2, 0.5, 1.0, 2.0, 5.0)
 STABLE_SECONDS = 60.0
-
-_SIGNALS = {signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGCHLD}
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,10 +58,12 @@ class Supervisor:
     """Runs a plan until it is told to stop."""
 
     def __init__(self, plan: Plan, state: RootState, private: Sequence[int]) -> None:
-        """``private`` are descriptors that tell of this process's life, which workers must not keep."""
+        """``private`` are descriptors that tell of our life, the lock's first; workers must not keep them."""
         self.plan = plan
         self.state = state
         self.private = list(private)
+        self._lock = self.private[0]
+        self._signals: set[signal.Signals] = set()
         self._root: Root | None = None
         self._stores: list[_Worker] = []
 
@@ -90,17 +90,16 @@ class Supervisor:
         """
         set_process_name("memfs")
         os.chdir("/")
-        signal.pthread_sigmask(signal.SIG_BLOCK, _SIGNALS)
+        signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # ignored by the caller, children would end unseen
+        self._signals = worker.ending_signals() | {signal.SIGCHLD}
+        signal.pthread_sigmask(signal.SIG_BLOCK, self._signals)
         try:
             names = [Path(attachment.mount_path).name for attachment in self.plan.session.attachments]
-            self._root = prepare_root(
-                self.plan.root,
-                names,
-                size=self.plan.scratch_size,
-                private=self.state.private_place(shared=self.plan.allow_other),
-                shared=self.plan.allow_other,
-            )
+            self._root = plan_root(self.plan.root, self.state.private_place(shared=self.plan.allow_other))
             self._plan_stores(self._root.place)
+            # Before anything is made, so that whatever ends us, what we made can be found and taken away.
+            self._record()
+            prepare_root(self._root, names, size=self.plan.scratch_size, shared=self.plan.allow_other)
             for store in self._stores:
                 self._start(store)
             for store in self._stores:
@@ -124,6 +123,7 @@ class Supervisor:
         receiving, ready = os.pipe()
         parent = os.getpid()
         store.started = time.monotonic()
+        store.pid = 0
         store.restart_at = None
         store.pid = os.fork()
         if store.pid == 0:
@@ -180,9 +180,9 @@ class Supervisor:
             due = min((store.restart_at for store in self._stores if store.restart_at is not None), default=None)
             received: signal.struct_siginfo | None
             if due is None:
-                received = signal.sigwaitinfo(_SIGNALS)
+                received = signal.sigwaitinfo(self._signals)
             else:
-                received = signal.sigtimedwait(_SIGNALS, max(0.0, due - time.monotonic()))
+                received = signal.sigtimedwait(self._signals, max(0.0, due - time.monotonic()))
             if received is not None and received.si_signo != signal.SIGCHLD:
                 log.info("stopping signal=%s", signal.Signals(received.si_signo).name)
                 return
@@ -216,14 +216,25 @@ class Supervisor:
 
     def _restart(self, store: _Worker) -> None:
         unmount(store.mount.path)
+        store.restart_at = None
         try:
+            make_store_directory(store.mount.path)
             self._start(store)
         except MountFailed as error:
             log.error("could not mount again path=%s reason=%s", store.mount.path, error)
-            # Its end is reaped like any other's, and schedules the next try.
+        except OSError as error:
+            # Nothing of one store's may take the others down.
+            log.error("could not start a worker path=%s reason=%s", store.mount.path, error)
+        else:
+            log.info("mounted again path=%s", store.mount.path)
+            try:
+                self._record()
+            except OSError as error:
+                log.error("the record could not be renewed: %s", error)
             return
-        log.info("mounted again path=%s", store.mount.path)
-        self._record()
+        if not store.pid:
+            self._schedule(store, worker.EXIT_FAILED)
+        # Else its end is reaped like any other's, and schedules the next try.
 
     # Stopping
 
@@ -234,7 +245,7 @@ class Supervisor:
         if self._root is not None:
             self._root.clear()
             self._settle_database()
-        self.state.remove()
+        self.state.remove(self._lock)
 
     def _settle_database(self) -> None:
         """Let the last connection that closes be one that may write: it moves the WAL into the database file."""

@@ -42,6 +42,12 @@ class StoreMount:
     allow_other: bool
 
 
+def ending_signals() -> set[signal.Signals]:
+    """What ends a supervisor or worker; not what whoever started it (nohup, a script's ``&``) wanted ignored."""
+    optional = {signal.SIGINT, signal.SIGHUP}
+    return {signal.SIGTERM} | {number for number in optional if signal.getsignal(number) != signal.SIG_IGN}
+
+
 def serve(mount: StoreMount, ready: int, parent: int) -> int:
     """Mount, say so on the descriptor ``ready`` (a line ``ok``, or the reason why not), serve, and unmount.
 
@@ -97,8 +103,9 @@ async def _serve(filesystem: Filesystem, invalidator: Invalidator, ready: int) -
 
     async def watch_signals() -> None:
         nonlocal asked
-        with trio.open_signal_receiver(signal.SIGTERM, signal.SIGINT, signal.SIGHUP) as signals:
-            signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGTERM, signal.SIGINT, signal.SIGHUP})
+        ending = ending_signals()
+        with trio.open_signal_receiver(*ending) as signals:
+            signal.pthread_sigmask(signal.SIG_UNBLOCK, ending)
             async for _ in signals:
                 if not asked:
                     asked = True

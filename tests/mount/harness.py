@@ -116,8 +116,12 @@ class Site:
         for option, value in options.items():
             arguments += [f"--{option.replace('_', '-')}", str(value)]
         done = self.run(*arguments)
-        self._logs |= {Path(mount["log"]) for mount in self.status()}
+        self.note_logs()
         return [Path(line) for line in done.stdout.splitlines()]
+
+    def note_logs(self) -> None:
+        """Look into the logs of what is mounted now when the test ends; ``mount`` does it itself."""
+        self._logs |= {Path(mount["log"]) for mount in self.status()}
 
     def status(self) -> list[dict[str, Any]]:
         """What is mounted at this root."""

@@ -152,6 +152,44 @@ def test_after_everything_was_killed_it_mounts_again(at: Site, notes: Path) -> N
     assert [len(mounted_at(path)) for path in (at.root, directory)] == [1, 1]
 
 
+def test_a_supervisor_killed_while_it_starts_can_be_cleared(at: Site) -> None:
+    """At any moment: what was made until then is found by the next command."""
+    names = ["notes", *(at.store(f"s{number}") for number in range(7))]
+    words = [word for name in names for word in ("-s", name)]
+    for command in ("mount", "umount"):
+        process = subprocess.Popen(
+            at.command("mount", "--foreground", "--root", at.root, *words),
+            env=at.environment(),
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
+        wait_until(lambda: mounted_at(at.root), "the root")
+        process.kill()
+        process.wait(LIMIT)
+        wait_until(lambda: not at.processes(), "the workers to end with it")
+        if command == "mount":
+            at.mount("notes")
+        at.run("umount", at.root)
+        at.nothing_left()
+        assert not at.root.exists()
+
+
+def test_trouble_with_one_store_s_restart_leaves_the_others_up(at: Site) -> None:
+    """Its database is gone when its worker is to come back; when it is there again, so is the store."""
+    at.expected_log += ["a worker died", "could not mount again"]
+    at.store("other")
+    notes, other = at.mount("notes", "other")
+    (notes / "kept.md").write_text("kept")
+    hidden = at.db.with_name("hidden")
+    os.rename(at.db, hidden)
+    kill(at.worker("notes"))
+    wait_until(lambda: "could not mount again" in Path(at.status()[0]["log"]).read_text(), "a try in vain")
+    assert os.listdir(other) == []
+    os.rename(hidden, at.db)
+    assert wait_until(lambda: readable(notes / "kept.md"), "the worker to come back") == b"kept"
+    (other / "up.md").write_text("up")
+
+
 def test_umount_clears_what_a_killed_supervisor_left(at: Site, notes: Path) -> None:
     (notes / "kept.md").write_text("kept")
     kill(at.supervisor())

@@ -6,6 +6,7 @@ import os
 import signal
 import stat
 import subprocess
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -15,7 +16,7 @@ from memfs.model import ids
 from memfs.mount.processes import mounted_at
 from memfs.mount.runtime import RootState, runtime_directory
 from memfs.workspace import Workspace
-from tests.mount.harness import LIMIT, Site, shell, wait_for_end, wait_until
+from tests.mount.harness import LIMIT, Site, kill, shell, wait_for_end, wait_until
 
 pytestmark = pytest.mark.mount
 
@@ -249,6 +250,108 @@ def test_a_mount_keeps_nothing_of_its_caller_open(at: Site) -> None:
     with lock.open() as again:
         fcntl.flock(again, fcntl.LOCK_EX | fcntl.LOCK_NB)
     assert (at.root / "notes").is_dir()
+
+
+@pytest.mark.parametrize("closed", ["<&-", ">&-", "2>&-", "<&- >&- 2>&-"])
+def test_closed_standard_streams_do_no_harm(at: Site, closed: str) -> None:
+    """What the command opens must not become a standard stream that somebody replaces."""
+    command = ["sh", "-c", f'"$@" {closed}', "sh", *at.command("mount", "--root", at.root, "-s", "notes")]
+    subprocess.run(command, env=at.environment(), capture_output=True, check=True, timeout=LIMIT)
+    assert [mount["state"] for mount in at.status()] == ["mounted"]
+    (at.root / "notes" / "a.md").write_text("a")
+
+
+def test_a_caller_that_ignores_its_children_does_no_harm(at: Site) -> None:
+    at.expected_log.append("a worker died")
+    mount = at.command("mount", "--root", at.root, "-s", "notes")
+    subprocess.run(
+        ["sh", "-c", "trap '' CHLD; exec \"$@\"", "sh", *mount],
+        env=at.environment(),
+        stdout=subprocess.DEVNULL,
+        check=True,
+        timeout=LIMIT,
+    )
+    at.note_logs()
+    kill(at.worker("notes"))
+    wait_until(lambda: [mount["state"] for mount in at.status()] == ["mounted"], "the worker to come back")
+
+
+def test_in_the_foreground_nohup_is_heeded(at: Site) -> None:
+    process = subprocess.Popen(
+        ["nohup", *at.command("mount", "--foreground", "--root", at.root, "-s", "notes")],
+        env=at.environment(),
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+    )
+    with process:
+        try:
+            assert process.stdout is not None
+            assert process.stdout.readline().strip() == str(at.root / "notes")
+            process.send_signal(signal.SIGHUP)
+            (at.root / "notes" / "a.md").write_text("a")
+            assert [mount["state"] for mount in at.status()] == ["mounted"]
+            process.terminate()
+            assert process.wait(LIMIT) == 0
+        finally:
+            process.kill()
+
+
+@pytest.mark.parametrize("name", ["white space", "back\\slash", "new\nline", "carriage\rreturn", "ünïcode"])
+def test_roots_of_any_name(at: Site, name: str) -> None:
+    root = at.directory / name
+    at.run("mount", "--root", root, "-s", "notes")
+    try:
+        (root / "notes" / "a.md").write_text(name)
+        assert str(root) in [mount["root"] for mount in json.loads(at.run("status", "--format", "json").stdout)]
+    finally:
+        at.run("umount", root)
+    assert not root.exists()
+    assert at.heads("notes") == {"/a.md": name.encode()}
+
+
+def test_a_root_within_another_is_refused(at: Site) -> None:
+    at.mount("notes")
+    refused = at.run("mount", "--root", at.root / "sub", "-s", "notes", check=False)
+    assert refused.returncode == 1
+    assert "lies in the one at" in refused.stderr
+
+
+def test_only_the_supervisor_is_ever_signalled(at: Site) -> None:
+    """A record may name a process that is none: of another PID namespace, or one that has ended since."""
+    at.mount("notes")
+    state = RootState(at.root)
+    record = state.read()
+    assert record is not None
+    bystander = subprocess.Popen(["sleep", "60"])
+    try:
+        state.write(replace(record, pid=bystander.pid))
+        refused = at.run("umount", at.root, check=False)
+        assert refused.returncode == 1
+        assert "cannot be told for sure" in refused.stderr
+        assert bystander.poll() is None
+        assert at.status()[0]["state"] == "mounted"
+    finally:
+        bystander.kill()
+        bystander.wait(LIMIT)
+        state.write(record)
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGKILL])
+def test_a_mount_whose_caller_is_gone_is_taken_down(at: Site, number: signal.Signals) -> None:
+    names = ["notes", *(at.store(f"s{number}") for number in range(7))]
+    process = subprocess.Popen(
+        at.command("mount", "--root", at.root, *[word for name in names for word in ("-s", name)]),
+        env=at.environment(),
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+    wait_until(lambda: mounted_at(at.root) or process.poll() is not None, "the root")
+    process.send_signal(number)
+    assert process.wait(LIMIT) == -number
+    wait_until(lambda: not at.status() and not at.root.exists(), "the supervisor to take its mounts down")
+    at.nothing_left()
 
 
 def test_an_interrupted_mount_leaves_nothing(at: Site) -> None:
