@@ -100,7 +100,7 @@ def _end(supervisor: int, state: RootState) -> None:
         if not select.select([descriptor], [], [], seconds)[0]:
             raise MountFailed(f"the supervisor {supervisor} did not end in {seconds:.0f} s: see {state.log_path}")
     except PermissionError:
-        raise MountFailed(f"{state.root} is another user's mount: they, or root, can take it down") from None
+        raise MountFailed(f"{state.root} is another user's mount: only they can take it down") from None
     finally:
         os.close(descriptor)
 

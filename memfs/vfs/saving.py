@@ -187,7 +187,7 @@ class Saving:
                 if node.head is None:
                     raise  # the store itself is gone
                 node.head = None
-                self._tree.rename_memory(node)
+                self._tree.renew_memory(node)
             except PathConflict as conflict:
                 # Made elsewhere at the same moment. The tree makes our file stand for that memory, and our text is
                 # its next version; unless what was made lies above or below, and there is no place for ours.

@@ -215,13 +215,13 @@ class Tree:
             del self.by_memory[node.memory_id]
             node.memory_id = None
             node.head = None
-            self.rename_memory(node)
+            self.renew_memory(node)
             return
         if node.parent is not None:
             self.stale_entry(node.parent, node.name)
         self.orphan(node)
 
-    def rename_memory(self, node: FileNode) -> None:
+    def renew_memory(self, node: FileNode) -> None:
         """Give a file whose memory is gone a memory of its own."""
         self.bind(node, ids.new_id(ids.MEMORY))
 
