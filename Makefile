@@ -7,10 +7,12 @@ SHELL := bash
 MAKEFLAGS += --no-builtin-rules
 
 VENV_PYTHON := .venv/bin/python
+# Without a suffix, so that tools do not find them by themselves.
+PYTHON_SCRIPTS := $(shell grep -lE '^\#!.*python3?$$' scripts/*)
 # Narrows a test run: make test ARGS='-k rename -x'
 ARGS ?=
 
-.PHONY: help demo test test-fast install lint type format clean
+.PHONY: help demo test test-fast install lint type format docs clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-10s %s\n", $$1, $$2 }' Makefile
@@ -32,17 +34,22 @@ install: ## Install missing system packages, and memfs with its tools in .venv
 
 lint: install ## Check style and formatting
 	@echo 'lint: checking style and formatting'
-	$(VENV_PYTHON) -m ruff check .
-	$(VENV_PYTHON) -m ruff format --check .
+	$(VENV_PYTHON) -m ruff check . $(PYTHON_SCRIPTS)
+	$(VENV_PYTHON) -m ruff format --check . $(PYTHON_SCRIPTS)
 
 type: install ## Check types (mypy --strict)
 	@echo 'type: checking types'
 	$(VENV_PYTHON) -m mypy
+	for script in $(PYTHON_SCRIPTS); do $(VENV_PYTHON) -m mypy "$$script"; done
 
 format: install ## Format the code and fix what can be fixed
 	@echo 'format: rewriting files in place'
-	$(VENV_PYTHON) -m ruff check --fix-only .
-	$(VENV_PYTHON) -m ruff format .
+	$(VENV_PYTHON) -m ruff check --fix-only . $(PYTHON_SCRIPTS)
+	$(VENV_PYTHON) -m ruff format . $(PYTHON_SCRIPTS)
+
+docs: install ## Write the reference page of the commands anew, from their help
+	@echo 'docs: writing what is generated'
+	$(VENV_PYTHON) scripts/reference
 
 clean: ## Remove .venv, caches and build output
 	@echo 'clean: removing .venv, caches and build output'

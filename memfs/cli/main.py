@@ -34,6 +34,12 @@ def _version() -> click.Command:
     return version
 
 
+def _settings() -> click.Command:
+    from memfs.cli.settings import settings
+
+    return settings
+
+
 def _mount() -> click.Command:
     from memfs.cli.mount import mount
 
@@ -62,6 +68,7 @@ COMMANDS: dict[str, Callable[[], click.Command]] = {
     "store": _store,
     "memory": _memory,
     "version": _version,
+    "settings": _settings,
     "mount": _mount,
     "umount": _umount,
     "status": _status,

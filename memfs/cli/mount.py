@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 
 from memfs.cli.context import Invocation, complete_store, pass_invocation
-from memfs.cli.output import Column, Format, format_option, note, write_list
+from memfs.cli.output import Column, Format, format_option, line, moment, note, write_list
 from memfs.model.errors import NotFound
 from memfs.model.records import Access, Session
 
@@ -235,7 +235,7 @@ def status(format_: Format) -> None:
     """Show what is mounted, for which session, and whether it answers.
 
     The state is mounted, silent (it does not answer), unmounted (taken down from outside) or dead (its supervisor is
-    gone; 'memfs umount' clears it away).
+    gone; 'memfs umount' clears it away). Below, the newest writes that a store's guards refused, and why.
 
     \b
     Example:
@@ -243,9 +243,10 @@ def status(format_: Format) -> None:
     """
     from memfs.mount import control
 
+    mounts = control.status()
     write_list(
         format_,
-        map(asdict, control.status()),
+        map(asdict, mounts),
         [
             Column("PATH", fixed=True),
             Column("STATE", fixed=True),
@@ -256,3 +257,7 @@ def status(format_: Format) -> None:
         ],
         lambda item: [item["path"], item["state"], item["access"], item["session_id"], str(item["pid"]), item["name"]],
     )
+    if format_ == "table":
+        for mount in mounts:
+            for refusal in mount.refusals:
+                line(f"refused {moment(refusal.at)} {mount.path}{refusal.path}: {refusal.reason}")

@@ -4,6 +4,7 @@ Results go to stdout and all else to stderr, so that stdout can be piped. JSON i
 """
 
 import json
+import os
 import sys
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
@@ -27,6 +28,11 @@ def format_option(function: Function) -> Function:
         show_default=True,
         help="A table for people, one JSON document, or one JSON object a line.",
     )(function)
+
+
+def quiet_option(what: str = "id") -> Callable[[Function], Function]:
+    """The option ``-q`` of a command that has an id to give."""
+    return click.option("-q", "--quiet", is_flag=True, help=f"Print the {what} and nothing else.")
 
 
 # Characters that could end a line, drive a terminal or reorder its text: C0, C1, line and paragraph
@@ -67,8 +73,39 @@ def write_bytes(content: bytes) -> None:
 
 def line(text: str) -> None:
     """Write one line to stdout, in whatever encoding it has."""
+    _echo(printable(text))
+
+
+def _echo(text: str) -> None:
     encoding = sys.stdout.encoding or "utf-8"
-    click.echo(printable(text).encode(encoding, "backslashreplace").decode(encoding))
+    click.echo(text.encode(encoding, "backslashreplace").decode(encoding))
+
+
+_ESCAPED_IN_TEXT = {code: escape for code, escape in _ESCAPED.items() if code != ord("\t")}
+
+
+def text_line(text: str, **style: Any) -> None:
+    """Write one line of a memory's text to a terminal: with its tabs, but without anything else that acts on it.
+
+    ``style`` is what ``click.style`` takes, and heeded where the terminal's user wants colours.
+    """
+    shown = text.translate(_ESCAPED_IN_TEXT)
+    plain = os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb"
+    _echo(shown if plain or not style else click.style(shown, **style))
+
+
+def write_text(text: str) -> None:
+    """Write a memory's text below something else: exactly, but on a terminal without what would act on it."""
+    if sys.stdout.isatty():
+        for part in text.removesuffix("\n").split("\n"):
+            text_line(part)
+    else:
+        write_bytes(text.encode() + (b"" if text.endswith("\n") else b"\n"))
+
+
+def json_line(value: JsonObject) -> bytes:
+    """An object as one line of JSON."""
+    return _json(value).encode() + b"\n"
 
 
 def _json(value: JsonObject, indent: int | None = None) -> str:
@@ -102,7 +139,7 @@ def write_list(
     """Write a list: ``row`` gives the cells of an object. JSON is written as the objects come."""
     if format_ == "jsonl":
         for item in objects:
-            write_bytes(_json(item).encode() + b"\n")
+            write_bytes(json_line(item))
     elif format_ == "json":
         separator = "[\n"
         for item in objects:
@@ -119,7 +156,7 @@ def write_object(
 ) -> None:
     """Write one object: as a table, its facts one a line and then, after an empty line, ``text``."""
     if format_ == "jsonl":
-        write_bytes(_json(item).encode() + b"\n")
+        write_bytes(json_line(item))
     elif format_ == "json":
         write_bytes(_json(item, 2).encode() + b"\n")
     else:
@@ -128,7 +165,8 @@ def write_object(
         for name, value in listed:
             line(f"{name:<{width}}  {value}".rstrip())
         if text is not None:
-            write_bytes(b"\n" + text.encode() + (b"" if text.endswith("\n") else b"\n"))
+            line("")
+            write_text(text)
 
 
 def _write_table(columns: Sequence[Column], rows: list[list[str]]) -> None:
@@ -171,6 +209,16 @@ def _write_terminal_table(columns: Sequence[Column], rows: list[list[str]]) -> N
     # Where the fixed columns alone are too wide, the terminal breaks the lines, but nothing is lost.
     console.width = max(console.width, needed)
     console.print(table)
+
+
+def write_result(format_: Format, item: JsonObject, sentence: str, *, quiet: bool = False) -> None:
+    """Write what a change came to: a sentence for people, the object for programs, with ``quiet`` its id alone."""
+    if quiet:
+        line(item["id"])
+    elif format_ == "table":
+        line(sentence)
+    else:
+        write_object(format_, item, list)
 
 
 def counted(number: int, singular: str, plural: str) -> str:

@@ -1,14 +1,9 @@
-"""``memfs store``: make, list, import and export stores."""
+"""``memfs store``: make, list, show, change and copy stores; the group that holds the other commands for them."""
 
-import os
-import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from pathlib import Path
+from collections.abc import Iterator
 
 import click
 
-from memfs.cli import exits
 from memfs.cli.context import Invocation, actor, pass_invocation, store_argument
 from memfs.cli.output import (
     Column,
@@ -18,15 +13,22 @@ from memfs.cli.output import (
     line,
     moment,
     note,
+    quiet_option,
     write_list,
     write_object,
+    write_result,
 )
+from memfs.cli.store_ending import archive, delete
+from memfs.cli.store_guard import guard, summary
+from memfs.cli.store_restore import restore
+from memfs.cli.transfer import export, import_
 from memfs.model.contract import store_object
+from memfs.model.records import NO_GUARDS, Store
 
 
 @click.group()
 def store() -> None:
-    """Make, list, import and export stores.
+    """Make, change, restore, import and export stores.
 
     A store is a named collection of up to 2,000 memories. STORE is a store's id, or its name or slug (the
     name of its directory when mounted) where no other store has the same.
@@ -35,6 +37,10 @@ def store() -> None:
     Example:
       memfs store list
     """
+
+
+for _command in (archive, delete, export, guard, import_, restore):
+    store.add_command(_command)
 
 
 def _metadata(pairs: tuple[str, ...]) -> dict[str, str]:
@@ -53,9 +59,12 @@ def _metadata(pairs: tuple[str, ...]) -> dict[str, str]:
 @click.argument("name")
 @click.option("--description", default="", metavar="TEXT", help="What the store is for; agents are told.")
 @click.option("--metadata", multiple=True, metavar="KEY=VALUE", help="A pair to keep with it; up to 16.")
-@click.option("-q", "--quiet", is_flag=True, help="Print the id and nothing else.")
+@quiet_option()
+@format_option
 @pass_invocation
-def create(invocation: Invocation, name: str, description: str, metadata: tuple[str, ...], quiet: bool) -> None:
+def create(
+    invocation: Invocation, name: str, description: str, metadata: tuple[str, ...], quiet: bool, format_: Format
+) -> None:
     """Make a store and print its id.
 
     The first store makes the database too. The id goes to stdout, a word about what to do next to stderr.
@@ -72,16 +81,25 @@ def create(invocation: Invocation, name: str, description: str, metadata: tuple[
     check_store(name, description, pairs)  # before a database is made for a store that cannot be
     with invocation.workspace(create=True) as workspace:
         made = workspace.stores.create(name, description, pairs)
-    line(made.id)
+    _write_made(format_, made, quiet=quiet)
     if not quiet:
         note(f"created the store {name!r} in {invocation.db}; its directory is named {slug(name, made.id)}")
 
 
+def _write_made(format_: Format, made: Store, *, quiet: bool) -> None:
+    """A new store on stdout: its id, which scripts take, or the object."""
+    if quiet or format_ == "table":
+        line(made.id)
+    else:
+        write_object(format_, store_object(made), list)
+
+
 @store.command("list")
 @click.option("--include-archived", is_flag=True, help="Show archived stores too.")
+@quiet_option("ids")
 @format_option
 @pass_invocation
-def list_(invocation: Invocation, include_archived: bool, format_: Format) -> None:
+def list_(invocation: Invocation, include_archived: bool, quiet: bool, format_: Format) -> None:
     """List the stores, oldest first.
 
     Archived stores, which can only be read, are left out unless asked for.
@@ -89,9 +107,14 @@ def list_(invocation: Invocation, include_archived: bool, format_: Format) -> No
     \b
     Example:
       memfs store list --include-archived --format json
+      memfs store list -q
     """
     with invocation.workspace() as workspace:
         stores = workspace.stores.list(include_archived=include_archived)
+    if quiet:
+        for each in stores:
+            line(each.id)
+        return
     write_list(
         format_,
         map(store_object, stores),
@@ -119,7 +142,7 @@ def list_(invocation: Invocation, include_archived: bool, format_: Format) -> No
 def show(invocation: Invocation, store_name: str, format_: Format) -> None:
     """Show one store.
 
-    The table also counts its memories; JSON holds the store alone.
+    The table also counts its memories and names its guards; JSON holds the store alone.
 
     \b
     Example:
@@ -140,6 +163,8 @@ def show(invocation: Invocation, store_name: str, format_: Format) -> None:
                 yield "metadata", f"{key}={value}"
             yield "memories", str(len(memories))
             yield "bytes", str(sum(memory.content_size_bytes for memory in memories))
+            if found.guards != NO_GUARDS:
+                yield "guards", summary(found.guards)
             yield "created", moment(found.created_at)
             yield "updated", moment(found.updated_at)
             if found.archived_at is not None:
@@ -148,84 +173,80 @@ def show(invocation: Invocation, store_name: str, format_: Format) -> None:
         write_object(format_, store_object(found), facts)
 
 
-@contextmanager
-def _progress(text: str, total: int | None) -> Iterator[Callable[[str], None] | None]:
-    """A progress bar on stderr where that is a terminal."""
-    if not sys.stderr.isatty():
-        yield None
-        return
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
-
-    bar = Progress(
-        TextColumn("{task.description}"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        console=Console(stderr=True),
-        transient=True,
-    )
-    with bar:
-        task = bar.add_task(text, total=total)
-        yield lambda _path: bar.advance(task)
-
-
-@store.command("import")
-@store_argument
-@click.argument("directory", metavar="DIR", type=click.Path(path_type=Path))
-@click.option("--skip-invalid", is_flag=True, help="Leave out what cannot be a memory, and import the rest.")
-@pass_invocation
-def import_(invocation: Invocation, store_name: str, directory: Path, skip_invalid: bool) -> None:
-    """Make each file below DIR a memory at the same path.
-
-    A memory that is there already gets a new version, or none where nothing changed; others stay. It is all
-    one transaction. What cannot be a memory (not UTF-8 text, over 102,400 bytes, a link, a name that breaks
-    the rules) is reported, and then nothing is imported unless --skip-invalid.
-
-    \b
-    Example:
-      memfs store import user-preferences ./notes --skip-invalid
-    """
-    from memfs.workspace.transfer import import_directory
-
-    with invocation.workspace() as workspace:
-        found = workspace.stores.resolve(store_name)
-        total = sum(len(files) for _, _, files in os.walk(directory)) if sys.stderr.isatty() else None
-        with _progress("importing", total) as progress:
-            report = import_directory(
-                workspace, found, directory, actor(), skip_invalid=skip_invalid, progress=progress
-            )
-    for problem in report.problems:
-        note(f"memfs: {problem.path}: {problem.reason}")
-    if report.problems and not skip_invalid:
-        items = counted(len(report.problems), "item", "items")
-        note(f"memfs: nothing was imported: {items} cannot be a memory; --skip-invalid imports the rest")
-        raise click.exceptions.Exit(exits.REFUSED)
-    counts = [
-        f"created {len(report.created)}",
-        f"modified {len(report.modified)}",
-        f"unchanged {len(report.unchanged)}",
-        *([f"skipped {len(report.problems)}"] if report.problems else []),
-    ]
-    line(", ".join(counts))
-
-
 @store.command()
 @store_argument
-@click.argument("directory", metavar="DIR", type=click.Path(path_type=Path))
+@click.option("--name", metavar="NAME", help="Its new name.")
+@click.option("--description", metavar="TEXT", help='What it is for; "" removes the description.')
+@click.option("--metadata", multiple=True, metavar="KEY=VALUE", help="A pair to add or to replace.")
+@click.option("--remove-metadata", "removed", multiple=True, metavar="KEY", help="A pair to remove.")
+@format_option
 @pass_invocation
-def export(invocation: Invocation, store_name: str, directory: Path) -> None:
-    """Write each memory to a file below DIR, byte for byte.
+def update(
+    invocation: Invocation,
+    store_name: str,
+    name: str | None,
+    description: str | None,
+    metadata: tuple[str, ...],
+    removed: tuple[str, ...],
+    format_: Format,
+) -> None:
+    """Change a store's name, description or metadata.
 
-    DIR must be empty or missing. An archived store can be exported too.
+    What is not named stays as it is, other pairs of the metadata too. The directory of a mount that is there keeps
+    its name, and its session the name and description of its beginning; the next mount has the new ones. An archived
+    store cannot be changed.
 
     \b
     Example:
-      memfs store export user-preferences ./backup
+      memfs store update user-preferences --description "How this user likes things done"
+      memfs store update user-preferences --metadata team=platform --remove-metadata owner
+      memfs store update user-preferences --name "Preferences of Ada"
     """
-    from memfs.workspace.transfer import export_directory
+    pairs: dict[str, str | None] = {**_metadata(metadata)}
+    if both := sorted(pairs.keys() & set(removed)):
+        raise click.BadParameter(f"the key {both[0]!r} is also given with --metadata", param_hint="--remove-metadata")
+    pairs |= dict.fromkeys(removed)
+    if name is None and description is None and not pairs:
+        raise click.UsageError("nothing to change: give --name, --description, --metadata or --remove-metadata")
+    with invocation.workspace() as workspace:
+        before = workspace.stores.resolve(store_name)
+        after = workspace.stores.update(before.id, name=name, description=description, metadata=pairs)
+    which = f"the store {after.name!r} ({after.id})"
+    write_result(
+        format_,
+        store_object(after),
+        f"{which} is unchanged: all is so already" if after == before else f"updated {which}",
+    )
+
+
+@store.command("copy")
+@store_argument
+@click.argument("name")
+@click.option("--description", metavar="TEXT", help="What the copy is for; else as with the original.")
+@quiet_option()
+@format_option
+@pass_invocation
+def copy_(
+    invocation: Invocation, store_name: str, name: str, description: str | None, quiet: bool, format_: Format
+) -> None:
+    """Make a new store with the memories of another.
+
+    It is called NAME, and its id is printed. The copy also has the directories, the metadata and the guards. It
+    does not have the history: its memories are new ones, made by you now. An archived store can be copied, and the
+    copy can be written.
+
+    \b
+    Example:
+      memfs store copy user-preferences "User preferences, sorted"
+      id=$(memfs store copy -q user-preferences Experiment --description "To try something out")
+    """
+    from memfs.model.paths import slug
 
     with invocation.workspace() as workspace:
-        found = workspace.stores.resolve(store_name)
-        with _progress("exporting", len(workspace.memories.list(found.id))) as progress:
-            number = export_directory(workspace, found, directory, progress=progress)
-    line(f"exported {counted(number, 'memory', 'memories')} to {directory}")
+        source = workspace.stores.resolve(store_name)
+        made = workspace.stores.copy(source.id, name, actor(), description=description)
+        number = len(workspace.memories.list(made.id))
+    _write_made(format_, made, quiet=quiet)
+    if not quiet:
+        memories = counted(number, "memory", "memories")
+        note(f"copied {memories} of {source.name!r}; the directory is named {slug(made.name, made.id)}")

@@ -5,23 +5,48 @@ append-only, heads point at versions); the workspace layer above it keeps the ru
 synchronous and may be called from any thread; a write may wait for another process's write, a read never does.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
 from memfs.model.mutations import Applied, Mutation
-from memfs.model.records import Actor, Changes, Memory, MemoryVersion, Operation, Session, Snapshot, Store
+from memfs.model.records import (
+    AccessedMemory,
+    Actor,
+    Changes,
+    Guards,
+    Memory,
+    MemoryPrefix,
+    MemoryVersion,
+    Operation,
+    PastState,
+    Session,
+    Settings,
+    Snapshot,
+    Store,
+)
 
 
 @dataclass(frozen=True, slots=True)
 class VersionFilter:
-    """Which versions of a store to list; None leaves a field open."""
+    """Which versions of a store to list; None leaves a field open. Times are inclusive."""
 
     memory_id: str | None = None
     operation: Operation | None = None
     session_id: str | None = None
+    api_key_id: str | None = None
+    user_id: str | None = None
+    service_account_id: str | None = None
     created_from: str | None = None
     created_to: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """How much a store may hold: live memories, and directories kept for their own sake."""
+
+    memories: int
+    directories: int
 
 
 class Engine(Protocol):
@@ -38,14 +63,34 @@ class Engine(Protocol):
     def insert_store(self, store: Store) -> None:
         """Add a store."""
 
+    def insert_filled_store(self, store: Store, mutations: Sequence[Mutation], actor: Actor, *, limits: Limits) -> None:
+        """Add a store, in one transaction with what is in it from the start. Raises as ``apply`` does."""
+
     def store(self, store_id: str) -> Store:
         """One store. Raises NotFound."""
 
-    def stores(self, *, include_archived: bool) -> list[Store]:
-        """All stores, oldest first."""
+    def stores(
+        self,
+        *,
+        include_archived: bool,
+        created_from: str | None = None,
+        created_to: str | None = None,
+        after: str | None = None,
+        limit: int | None = None,
+    ) -> list[Store]:
+        """Stores, oldest first; ``after`` is the id that the page comes after. Times are inclusive."""
 
-    def archive_store(self, store_id: str, at: str) -> Store:
-        """Make a store read-only for ever; a second time changes nothing. Raises NotFound."""
+    def guards(self, store_id: str) -> Guards:
+        """A store's guards, which every write asks for. Raises NotFound."""
+
+    def update_store(self, store_id: str, change: Callable[[Store], Store]) -> Store:
+        """Replace a store by what ``change`` makes of it, in one transaction. Raises NotFound and what that raises.
+
+        Where ``change`` gives back an equal store, nothing is written.
+        """
+
+    def delete_store(self, store_id: str) -> None:
+        """Remove a store and everything of it; ``scrub`` is then due. Raises NotFound."""
 
     # Following a store
 
@@ -60,8 +105,17 @@ class Engine(Protocol):
 
     # Memories
 
-    def memories(self, store_id: str, prefix: str, *, content: bool) -> list[Memory]:
-        """Live memories whose path starts with ``prefix`` (ending in ``/``), in path order."""
+    def memories(
+        self, store_id: str, prefix: str, *, content: bool, after: str | None = None, limit: int | None = None
+    ) -> list[Memory]:
+        """Live memories whose path starts with ``prefix`` (ending in ``/``), in path order; ``after`` is the path that
+        the page comes after."""
+
+    def children(
+        self, store_id: str, prefix: str, *, content: bool, after: str | None = None, limit: int | None = None
+    ) -> list[Memory | MemoryPrefix]:
+        """Like ``memories``, but what lies more than one segment below ``prefix`` is rolled up into one MemoryPrefix
+        for each directory; its path may be ``after`` too."""
 
     def memory(self, store_id: str, memory_id: str) -> Memory:
         """One live memory with content. Raises NotFound, also for one of another store."""
@@ -78,27 +132,98 @@ class Engine(Protocol):
         mutations: Sequence[Mutation],
         actor: Actor,
         *,
-        max_memories: int,
-        max_directories: int,
+        limits: Limits,
+        unchanged_since: int | None = None,
+        archived: bool = False,
     ) -> Applied:
         """Apply a batch in one transaction, or nothing of it.
 
-        Raises NotFound (store or memory), StoreArchived, PreconditionFailed, PathConflict, StoreFull.
+        ``unchanged_since`` is a sequence number after which the store must not have changed; ``archived`` says that
+        the store may be archived. Raises NotFound (store or memory), StoreArchived, PreconditionFailed, PathConflict,
+        StoreFull.
         """
+
+    # When memories were read
+
+    def record_accesses(self, accesses: Mapping[str, str]) -> None:
+        """Remember when memories (by id) were last read; gone ones are left out, and earlier times change nothing.
+
+        Never waits: raises Busy at once where another process is writing.
+        """
+
+    def accessed_memories(self, store_id: str, prefix: str, *, before: str) -> list[AccessedMemory]:
+        """Live memories below a prefix that were neither written nor read at or after ``before``, in path order."""
 
     # History
 
     def versions(
-        self, store_id: str, where: VersionFilter, *, limit: int | None, before: int | None, content: bool
+        self,
+        store_id: str,
+        where: VersionFilter,
+        *,
+        limit: int | None,
+        before: int | None = None,
+        after: int | None = None,
+        oldest_first: bool = False,
+        content: bool = False,
     ) -> list[MemoryVersion]:
-        """Versions of a store, newest first; ``before`` is the sequence that the page comes after."""
+        """Versions of a store, newest first unless ``oldest_first``, with a sequence below ``before`` and above
+        ``after``: the next page has the last one's as ``before``, or as ``after`` where the oldest is first."""
 
     def memory_id_for(self, store_id: str, path_or_id: str) -> str | None:
         """The id of the live memory at a path, else of the one that last had it; an id with a history is its own
         answer; None where there is no such history. Raises NotFound where the store is gone."""
 
-    def version(self, version_id: str) -> MemoryVersion:
-        """One version with content. Raises NotFound."""
+    def version(self, store_id: str, version_id: str) -> MemoryVersion:
+        """One version with content. Raises NotFound, also for one of another store."""
+
+    def past_state(self, store_id: str, *, at: str | None = None, version_id: str | None = None) -> PastState:
+        """A store as it was at a time, or right after a version, and as it is. Raises NotFound."""
+
+    def redact(self, store_id: str, version_ids: Sequence[str], at: str, actor: Actor) -> list[MemoryVersion]:
+        """Take path, content, size and hash from versions, all or none; ``scrub`` is then due.
+
+        Those redacted before stay as they are. Raises NotFound, VersionInUse for the head of a live memory.
+        """
+
+    def prunable(self, store_id: str, before: str, *, after: int = 0, limit: int | None = None) -> list[MemoryVersion]:
+        """Versions made before a time that are not the newest of their memory, oldest first; ``after`` is the sequence
+        that the page comes after."""
+
+    def prune(self, store_id: str, before: str, *, limit: int) -> int:
+        """Remove up to ``limit`` prunable versions, oldest first, in one transaction; returns how many."""
+
+    def knows_any(self, versions: Iterable[MemoryVersion]) -> bool:
+        """Whether one of these versions, or a memory of theirs, is in the workspace already."""
+
+    def insert_history(
+        self, store_id: str, versions: Iterable[MemoryVersion], created_at: Mapping[str, str], *, limits: Limits
+    ) -> int:
+        """Fill an empty store with a history, oldest first; returns how many memories live at its end.
+
+        Ids, times and actors are kept; the sequence is not. ``created_at`` tells by memory id when memories were made
+        whose first version is not there. Raises PreconditionFailed where the store has a history, InvalidRequest where
+        an id is taken or the history contradicts itself, PathConflict, StoreFull.
+        """
+
+    def scrub(self, *, anyway: bool = False, wait: bool = True) -> bool:
+        """Leave no byte of what was removed in the file, its log or its free pages, where that is due (or anyway, which
+        gives the space of what was pruned back). Returns whether there was anything to do. Without ``wait`` another
+        process's write makes it give up at once.
+
+        May take long on a large database. Raises Busy, StorageFailed; it is then still due.
+        """
+
+    # Settings
+
+    def settings(self) -> Settings:
+        """The settings of the workspace."""
+
+    def set_settings(self, settings: Settings) -> None:
+        """Replace them."""
+
+    def claim_pruning(self, before: str, at: str) -> bool:
+        """Whether automatic pruning last happened before a time; if so, note that it happens now."""
 
     # Sessions
 

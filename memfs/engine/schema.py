@@ -146,3 +146,45 @@ def workspace(db: Database) -> None:
         """,
     ):
         db.execute(statement)
+
+
+@migrations(name="0002_upkeep")
+def upkeep(db: Database) -> None:
+    """Guards, retention, when memories were read, and whether something has to be scrubbed out of the file.
+
+    SQLite drops a comment at the end of an added column, so they stand within.
+    """
+    for statement in (
+        """
+        ALTER TABLE memory_stores ADD COLUMN
+            guards TEXT /* JSON: secrets, personal_data, max_content_bytes, allowed_paths */ NOT NULL DEFAULT '{}'
+        """,
+        """
+        ALTER TABLE workspace ADD COLUMN
+            retention_days INTEGER /* versions older than this may be pruned */ NOT NULL DEFAULT 30
+        """,
+        """
+        ALTER TABLE workspace ADD COLUMN
+            prune_automatically INTEGER /* 1: they are, once a day */ NOT NULL DEFAULT 0
+        """,
+        "ALTER TABLE workspace ADD COLUMN pruned_at /* the last time that this happened */ TEXT",
+        """
+        ALTER TABLE workspace ADD COLUMN
+            scrubs_wanted INTEGER /* how often something was redacted or a store deleted */ NOT NULL DEFAULT 0
+        """,
+        """
+        ALTER TABLE workspace ADD COLUMN
+            scrubs_done INTEGER /* less than wanted: that may still be in free pages or the WAL */ NOT NULL DEFAULT 0
+        """,
+        """
+        CREATE TABLE memory_accesses (
+            memory_id TEXT PRIMARY KEY REFERENCES memories (id) ON DELETE CASCADE,
+            accessed_at TEXT NOT NULL     -- when the text was last read, to within an hour
+        ) WITHOUT ROWID
+        """,
+        # Who wrote what: a session's few versions among a million others.
+        "CREATE INDEX memory_versions_of_actor ON memory_versions (store_id, created_by_id, sequence)",
+        # Each version that is pruned is looked for among the heads (the foreign key).
+        "CREATE INDEX memories_of_head ON memories (head_version_id)",
+    ):
+        db.execute(statement)

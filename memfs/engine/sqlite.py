@@ -1,95 +1,65 @@
 """The SQLite engine: one file in WAL mode, readers that never wait, one writer at a time."""
 
-import json
 import os
 import sqlite3
 import threading
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import closing, contextmanager
-from hashlib import sha256
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext, suppress
+from dataclasses import replace
+from datetime import datetime, timedelta
 from pathlib import Path
-from typing import Any, cast
+from typing import cast
 
-from sqlite_utils import Database
-
-from memfs.engine.protocol import VersionFilter
-from memfs.engine.schema import APPLICATION_ID, migrations
+from memfs.engine import history, opening
+from memfs.engine.batch import Batch
+from memfs.engine.opening import connect, create_file, is_busy, prepare, require_current, translated
+from memfs.engine.protocol import Limits, VersionFilter
+from memfs.engine.rows import (
+    CONTENT_OF_MEMORY,
+    CONTENT_OF_VERSION,
+    HEAD,
+    MEMORY,
+    STORE,
+    VERSION,
+    as_guards,
+    as_head,
+    as_store,
+    as_version,
+    get_directories,
+    get_store,
+    get_version,
+    head_of,
+    last_sequence,
+    record_change,
+    store_row,
+)
 from memfs.model import ids
-from memfs.model.errors import (
-    Busy,
-    NotFound,
-    PathConflict,
-    PreconditionFailed,
-    StorageFailed,
-    StorageFull,
-    StoreArchived,
-    StoreFull,
-    UnusableDatabase,
-)
-from memfs.model.mutations import (
-    KEEP,
-    Applied,
-    Create,
-    Delete,
-    DropDirectory,
-    KeepDirectory,
-    MoveDirectory,
-    Mutation,
-    SetAttributes,
-    Update,
-)
-from memfs.model.paths import ancestors, subtree_range
+from memfs.model.errors import Busy, InvalidRequest, NotFound, PreconditionFailed, StorageFailed, StoreArchived
+from memfs.model.mutations import Applied, Mutation
+from memfs.model.paths import subtree_range
 from memfs.model.records import (
+    AccessedMemory,
     Actor,
     Attachment,
     Changes,
-    Directory,
-    FileAttributes,
+    Guards,
     Head,
     Memory,
+    MemoryPrefix,
     MemoryVersion,
-    Operation,
+    PastState,
     Session,
+    Settings,
     Snapshot,
     Store,
-    now,
 )
 
-LOCK_TIMEOUT_SECONDS = 15.0
-"""How long a write waits for another process's write before it gives up with Busy."""
+SCRUB_SECONDS = 300.0
+"""How long a write waits where the lock is held by a scrub, which takes seconds for each gigabyte."""
 
-_HEAD = (
-    "id, head_version_id, path, content_size_bytes, content_sha256, updated_at, file_mode, file_mtime_ns, file_inode"
-)
-_MEMORY = "id, store_id, head_version_id, path, content_size_bytes, content_sha256, created_at, updated_at"
-_VERSION = (
-    "v.id, v.store_id, v.memory_id, v.sequence, v.operation, v.path, v.content_size_bytes, v.content_sha256,"
-    " v.created_at, v.created_by_type, v.created_by_id, v.redacted_at, v.redacted_by_type, v.redacted_by_id"
-)
-_STORE = "id, name, description, metadata, created_at, updated_at, archived_at"
-
-Row = tuple[Any, ...]
-
-
-@contextmanager
-def _translated(path: Path) -> Iterator[None]:
-    """Turn SQLite's errors into ours, so that no caller needs to know sqlite3."""
-    try:
-        yield
-    except OverflowError as error:
-        raise StorageFailed(f"a number is too large for the database {path}") from error
-    except sqlite3.Error as error:
-        code = getattr(error, "sqlite_errorcode", 0) & 0xFF
-        if code in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
-            raise Busy(
-                f"another process has held the writer lock of {path} for over {LOCK_TIMEOUT_SECONDS:.0f} s; try again"
-            ) from error
-        if code == sqlite3.SQLITE_FULL:
-            raise StorageFull(f"no space left for {path}: free some and try again") from error
-        if code in (sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_CORRUPT):
-            raise UnusableDatabase(f"{path} is damaged or no SQLite database ({error})") from error
-        raise StorageFailed(f"the database {path} could not be used: {error}") from error
+ACCESS_RESOLUTION = timedelta(hours=1)
+"""A memory that was read again within this time of what is on record needs no new record."""
 
 
 class SqliteEngine:
@@ -110,6 +80,7 @@ class SqliteEngine:
         self._write_lock = threading.Lock()
         self._reader: sqlite3.Connection | None = None
         self._writer: sqlite3.Connection | None = None
+        self._recorder: sqlite3.Connection | None = None
         try:
             path.stat()
         except PermissionError as error:
@@ -117,109 +88,30 @@ class SqliteEngine:
         except OSError:
             if not create:
                 raise NotFound(f"there is no database at {path}: make one with 'memfs store create NAME'") from None
-            self._create_file()
-        with _translated(path):
+            create_file(path)
+        with translated(path):
             try:
                 if not read_only:
-                    self._writer = self._connect("rw")
-                    self._prepare(self._writer)
-                self._reader = self._connect("ro")
+                    self._writer = connect(path, "rw")
+                    prepare(path, self._writer, create=create)
+                self._reader = connect(path, "ro")
                 if read_only:
-                    self._check(self._reader)
+                    require_current(path, self._reader)
             except BaseException:
                 self.close()
                 raise
 
-    def _create_file(self) -> None:
-        try:
-            self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            os.close(os.open(self.path, os.O_CREAT | os.O_WRONLY | os.O_CLOEXEC, 0o600))
-        except OSError as error:
-            raise StorageFailed(f"cannot make the database {self.path}: {error.strerror}") from error
-
-    def _connect(self, mode: str) -> sqlite3.Connection:
-        connection = sqlite3.connect(
-            f"{self.path.absolute().as_uri()}?mode={mode}",
-            uri=True,
-            timeout=LOCK_TIMEOUT_SECONDS,
-            isolation_level=None,
-            check_same_thread=False,
-            cached_statements=256,
-        )
-        connection.execute("PRAGMA foreign_keys = ON")
-        # A commit reaches the page cache (it survives our death); sync() makes it survive a loss of power.
-        connection.execute("PRAGMA synchronous = NORMAL")
-        if mode == "ro":
-            connection.execute("PRAGMA query_only = ON")
-        return connection
-
-    def _check(self, connection: sqlite3.Connection) -> None:
-        """Refuse a file that is not ours or newer than this program."""
-        # The tables first: where another process makes them between the two, the mark that comes with them is read.
-        (tables,) = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
-        (application_id,) = connection.execute("PRAGMA application_id").fetchone()
-        if application_id != APPLICATION_ID and tables:
-            raise UnusableDatabase(f"{self.path} is a SQLite database, but not one of memfs: choose another --db")
-        if not tables:
-            return
-        with closing(sqlite3.connect(":memory:")) as empty:
-            known = {migration.name for migration in migrations.pending(Database(empty, execute_plugins=False))}
-        applied = {name for (name,) in connection.execute("SELECT name FROM _sqlite_migrations")}
-        if newer := sorted(applied - known):
-            raise UnusableDatabase(
-                f"{self.path} was made by a newer memfs ({newer[-1]}): upgrade memfs-agent to open it"
-            )
-
-    def _prepare(self, connection: sqlite3.Connection) -> None:
-        self._check(connection)
-        database = Database(connection, execute_plugins=False)
-        if not migrations.pending(database):
-            return
-        self._enter_wal_mode(connection)
-        # sqlite-utils begins a plain (deferred) transaction for each migration; under this one they are savepoints,
-        # and two processes that open a new file at once do not both create the tables.
-        connection.execute("BEGIN IMMEDIATE")
-        try:
-            first = not migrations.applied(database)
-            migrations.apply(database)
-            connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
-            if first:
-                connection.execute("INSERT INTO workspace VALUES (?, ?)", (ids.new_id(ids.WORKSPACE), now()))
-            connection.execute("COMMIT")
-        except BaseException:
-            if connection.in_transaction:
-                connection.execute("ROLLBACK")
-            raise
-        directory = os.open(self.path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-        try:
-            os.fsync(directory)  # the names of the database and its WAL must survive a loss of power too
-        finally:
-            os.close(directory)
-
-    def _enter_wal_mode(self, connection: sqlite3.Connection) -> None:
-        """SQLite does not wait where two connections switch a new file at once: one of them is refused at once."""
-        deadline = time.monotonic() + LOCK_TIMEOUT_SECONDS
-        while True:
-            try:
-                connection.execute("PRAGMA journal_mode = WAL")
-            except sqlite3.OperationalError as error:
-                if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_BUSY or time.monotonic() > deadline:
-                    raise
-                time.sleep(0.005)
-            else:
-                return
-
     def close(self) -> None:
-        """Close both connections; safe to call twice."""
-        for connection in (self._reader, self._writer):
+        """Close the connections; safe to call twice."""
+        for connection in (self._reader, self._writer, self._recorder):
             if connection is not None:
                 connection.close()
-        self._reader = self._writer = None
+        self._reader = self._writer = self._recorder = None
 
     @contextmanager
     def _read(self) -> Iterator[sqlite3.Connection]:
         """One consistent view for all statements inside."""
-        with self._read_lock, _translated(self.path):
+        with self._read_lock, translated(self.path):
             if self._reader is None:
                 raise StorageFailed(f"the database {self.path} is closed")
             self._reader.execute("BEGIN")
@@ -231,17 +123,17 @@ class SqliteEngine:
     @contextmanager
     def _write(self) -> Iterator[sqlite3.Connection]:
         """One transaction that holds the writer lock from its start; rolled back on any exception."""
-        with self._write_lock, _translated(self.path):
+        with self._write_lock, translated(self.path):
             if self._writer is None:
                 raise StorageFailed(f"the database {self.path} is open for reading only")
-            self._writer.execute("BEGIN IMMEDIATE")
-            try:
-                yield self._writer
-                self._writer.execute("COMMIT")
-            except BaseException:
-                if self._writer.in_transaction:
-                    self._writer.execute("ROLLBACK")
-                raise
+            with _transaction(self._writer, self._is_scrubbed) as db:
+                yield db
+
+    def _is_scrubbed(self) -> bool:
+        """Whether somebody is busy writing the whole file anew, or should be."""
+        with self._read() as db:
+            wanted, done = db.execute("SELECT scrubs_wanted, scrubs_done FROM workspace").fetchone()
+        return bool(wanted > done)
 
     def sync(self) -> None:
         """Write the WAL through to the disk: a checkpoint that has run meanwhile has synced what it moved."""
@@ -261,39 +153,76 @@ class SqliteEngine:
 
     def insert_store(self, store: Store) -> None:
         with self._write() as db:
-            db.execute(
-                f"INSERT INTO memory_stores ({_STORE}) VALUES (?, ?, ?, ?, ?, ?, ?)",
-                (
-                    store.id,
-                    store.name,
-                    store.description,
-                    json.dumps(store.metadata, ensure_ascii=False),
-                    store.created_at,
-                    store.updated_at,
-                    store.archived_at,
-                ),
-            )
+            _insert_store(db, store)
+
+    def insert_filled_store(self, store: Store, mutations: Sequence[Mutation], actor: Actor, *, limits: Limits) -> None:
+        with self._write() as db:
+            _insert_store(db, store)
+            Batch(db, store.id, mutations, actor, limits).run()
 
     def store(self, store_id: str) -> Store:
         with self._read() as db:
-            return _store(db, store_id)
+            return get_store(db, store_id)
 
-    def stores(self, *, include_archived: bool) -> list[Store]:
-        where = "" if include_archived else "WHERE archived_at IS NULL"
+    def stores(
+        self,
+        *,
+        include_archived: bool,
+        created_from: str | None = None,
+        created_to: str | None = None,
+        after: str | None = None,
+        limit: int | None = None,
+    ) -> list[Store]:
+        conditions = [
+            ("created_at >= ?", created_from),
+            ("created_at <= ?", created_to),
+            ("id > ?", after),
+        ]
+        used = [(text, value) for text, value in conditions if value is not None]
+        where = " AND ".join([text for text, _ in used] + ([] if include_archived else ["archived_at IS NULL"]))
         with self._read() as db:
-            return [_as_store(row) for row in db.execute(f"SELECT {_STORE} FROM memory_stores {where} ORDER BY id")]
+            rows = db.execute(
+                f"SELECT {STORE} FROM memory_stores {'WHERE ' if where else ''}{where} ORDER BY id LIMIT ?",
+                [*(value for _, value in used), -1 if limit is None else limit],
+            )
+            return [as_store(row) for row in rows]
 
-    def archive_store(self, store_id: str, at: str) -> Store:
+    def guards(self, store_id: str) -> Guards:
+        with self._read() as db:
+            row = db.execute("SELECT guards FROM memory_stores WHERE id = ?", (store_id,)).fetchone()
+        if row is None:
+            raise NotFound(f"there is no store {store_id}")
+        return as_guards(row[0])
+
+    def update_store(self, store_id: str, change: Callable[[Store], Store]) -> Store:
         with self._write() as db:
-            if _store(db, store_id).archived_at is None:
-                db.execute("UPDATE memory_stores SET archived_at = ?1, updated_at = ?1 WHERE id = ?2", (at, store_id))
-                _record_change(db, store_id, "store")
-            return _store(db, store_id)
+            before = get_store(db, store_id)
+            after = change(before)
+            if after != before:
+                db.execute(
+                    f"UPDATE memory_stores SET ({STORE}) = (?, ?, ?, ?, ?, ?, ?, ?) WHERE id = ?",
+                    (*store_row(after), store_id),
+                )
+                record_change(db, store_id, "store")
+            return after
+
+    def delete_store(self, store_id: str) -> None:
+        with self._write() as db:
+            get_store(db, store_id)
+            # The memories first: versions that heads point at cannot go.
+            for table in ("memories", "memory_versions", "changes", "kept_directories", "session_attachments"):
+                db.execute(f"DELETE FROM {table} WHERE store_id = ?", (store_id,))
+            db.execute("DELETE FROM memory_stores WHERE id = ?", (store_id,))
+            db.execute(
+                "DELETE FROM contents WHERE NOT EXISTS"
+                " (SELECT 1 FROM memory_versions WHERE content_sha256 = contents.sha256)"
+            )
+            db.execute("UPDATE workspace SET scrubs_wanted = scrubs_wanted + 1")
 
     # Following a store
 
     def data_version(self) -> int:
-        with self._read_lock, _translated(self.path):
+        with self._read_lock, translated(self.path):
             if self._reader is None:
                 raise StorageFailed(f"the database {self.path} is closed")
             return cast(int, self._reader.execute("PRAGMA data_version").fetchone()[0])
@@ -301,27 +230,27 @@ class SqliteEngine:
     def snapshot(self, store_id: str) -> Snapshot:
         with self._read() as db:
             return Snapshot(
-                sequence=_sequence(db),
-                store=_store(db, store_id),
+                sequence=last_sequence(db),
+                store=get_store(db, store_id),
                 heads=[
-                    _head(row) for row in db.execute(f"SELECT {_HEAD} FROM memories WHERE store_id = ?", (store_id,))
+                    as_head(row) for row in db.execute(f"SELECT {HEAD} FROM memories WHERE store_id = ?", (store_id,))
                 ],
-                directories=_directories(db, store_id),
+                directories=get_directories(db, store_id),
             )
 
     def changes(self, store_id: str, after: int) -> Changes:
         with self._read() as db:
-            sequence = _sequence(db)
+            store = get_store(db, store_id)
+            sequence = last_sequence(db)
             if sequence == after:
                 return Changes(sequence, {}, None, None)
-            store = _store(db, store_id)
             heads: dict[str, Head | None] = {}
             directories = store_changed = False
             for subject, memory_id in db.execute(
                 "SELECT DISTINCT subject, memory_id FROM changes WHERE sequence > ? AND store_id = ?", (after, store_id)
             ).fetchall():
                 if subject == "memory":
-                    heads[memory_id] = _head_of(db, memory_id)
+                    heads[memory_id] = head_of(db, memory_id)
                 elif subject == "directories":
                     directories = True
                 else:
@@ -329,28 +258,55 @@ class SqliteEngine:
             return Changes(
                 sequence,
                 heads,
-                _directories(db, store_id) if directories else None,
+                get_directories(db, store_id) if directories else None,
                 store if store_changed else None,
             )
 
     # Memories
 
-    def memories(self, store_id: str, prefix: str, *, content: bool) -> list[Memory]:
-        below, beyond = subtree_range(prefix.removesuffix("/"))
+    def memories(
+        self, store_id: str, prefix: str, *, content: bool, after: str | None = None, limit: int | None = None
+    ) -> list[Memory]:
+        first, beyond = subtree_range(prefix.removesuffix("/"))
         with self._read() as db:
-            _store(db, store_id)
+            get_store(db, store_id)
             rows = db.execute(
-                f"SELECT {_MEMORY}{_CONTENT_OF_MEMORY if content else ''} FROM memories"
-                " WHERE store_id = ? AND path >= ? AND path < ? ORDER BY path",
-                (store_id, below, beyond),
+                f"SELECT {MEMORY}{CONTENT_OF_MEMORY if content else ''} FROM memories"
+                " WHERE store_id = ? AND path >= ? AND path < ? AND path > ? ORDER BY path LIMIT ?",
+                (store_id, first, beyond, after or "", -1 if limit is None else limit),
             )
             return [Memory(*row) for row in rows]
 
+    def children(
+        self, store_id: str, prefix: str, *, content: bool, after: str | None = None, limit: int | None = None
+    ) -> list[Memory | MemoryPrefix]:
+        first, beyond = subtree_range(prefix.removesuffix("/"))
+        if after is not None and after.endswith("/"):  # all that was rolled up comes before the next page
+            first = max(first, subtree_range(after.removesuffix("/"))[1])
+        found: list[Memory | MemoryPrefix] = []
+        with self._read() as db:
+            get_store(db, store_id)
+            rows = db.execute(
+                f"SELECT {MEMORY} FROM memories WHERE store_id = ? AND path >= ? AND path < ? AND path > ?"
+                " ORDER BY path",
+                (store_id, first, beyond, after or ""),
+            )
+            for row in rows:
+                if len(found) == limit:
+                    break
+                memory = Memory(*row)
+                name, below, _ = memory.path[len(prefix) :].partition("/")
+                if not below:
+                    found.append(replace(memory, content=_content(db, memory)) if content else memory)
+                elif (marker := MemoryPrefix(f"{prefix}{name}/")) not in found[-1:]:
+                    found.append(marker)
+        return found
+
     def memory(self, store_id: str, memory_id: str) -> Memory:
         with self._read() as db:
-            _store(db, store_id)
+            get_store(db, store_id)
             row = db.execute(
-                f"SELECT {_MEMORY}{_CONTENT_OF_MEMORY} FROM memories WHERE id = ? AND store_id = ?",
+                f"SELECT {MEMORY}{CONTENT_OF_MEMORY} FROM memories WHERE id = ? AND store_id = ?",
                 (memory_id, store_id),
             ).fetchone()
         if row is None:
@@ -359,9 +315,9 @@ class SqliteEngine:
 
     def memory_at(self, store_id: str, path: str) -> Memory:
         with self._read() as db:
-            _store(db, store_id)
+            get_store(db, store_id)
             row = db.execute(
-                f"SELECT {_MEMORY}{_CONTENT_OF_MEMORY} FROM memories WHERE store_id = ? AND path = ?", (store_id, path)
+                f"SELECT {MEMORY}{CONTENT_OF_MEMORY} FROM memories WHERE store_id = ? AND path = ?", (store_id, path)
             ).fetchone()
         if row is None:
             raise NotFound(f"the store {store_id} has no memory at {path}")
@@ -382,41 +338,115 @@ class SqliteEngine:
         mutations: Sequence[Mutation],
         actor: Actor,
         *,
-        max_memories: int,
-        max_directories: int,
+        limits: Limits,
+        unchanged_since: int | None = None,
+        archived: bool = False,
     ) -> Applied:
         with self._write() as db:
-            if _store(db, store_id).archived_at is not None:
-                raise StoreArchived(f"the store {store_id} is archived: it can only be read")
-            return _Batch(db, store_id, mutations, actor, max_memories, max_directories).run()
+            _check_writable(db, store_id, archived=archived)
+            if unchanged_since is not None:
+                row = db.execute(
+                    "SELECT 1 FROM changes WHERE sequence > ? AND store_id = ? LIMIT 1", (unchanged_since, store_id)
+                ).fetchone()
+                if row is not None:
+                    raise PreconditionFailed(f"the store {store_id} was changed meanwhile: look again")
+            return Batch(db, store_id, mutations, actor, limits).run()
+
+    # When memories were read
+
+    def record_accesses(self, accesses: Mapping[str, str]) -> None:
+        with self._read() as db:
+            stored = {
+                memory_id: at
+                for given in accesses
+                for memory_id, at in db.execute("SELECT * FROM memory_accesses WHERE memory_id = ?", (given,))
+            }
+        news = [
+            (memory_id, at)
+            for memory_id, at in accesses.items()
+            if datetime.fromisoformat(at) - datetime.fromisoformat(stored.get(memory_id, _NEVER)) > ACCESS_RESOLUTION
+        ]
+        if not news:
+            return
+        # Whoever has the lock may be waiting for another process.
+        if not self._write_lock.acquire(blocking=False):
+            raise Busy(f"something else is written to {self.path} right now; try again")
+        try:
+            self._record(news)
+        finally:
+            self._write_lock.release()
+
+    def _record(self, accesses: Sequence[tuple[str, str]]) -> None:
+        with translated(self.path):
+            db = self._writer or self._access_recorder()
+            with _waiting(db, 0), _transaction(db):
+                db.executemany(
+                    "INSERT INTO memory_accesses SELECT ?1, ?2 WHERE EXISTS (SELECT 1 FROM memories WHERE id = ?1)"
+                    " ON CONFLICT (memory_id) DO UPDATE SET accessed_at = max(accessed_at, excluded.accessed_at)",
+                    accesses,
+                )
+
+    def _access_recorder(self) -> sqlite3.Connection:
+        """A connection that can write nothing but when memories were read: what a read_only engine has to write."""
+        if self._reader is None:
+            raise StorageFailed(f"the database {self.path} is closed")
+        if self._recorder is None:
+            self._recorder = connect(self.path, "rw")
+            self._recorder.set_authorizer(_accesses_only)
+        return self._recorder
+
+    def accessed_memories(self, store_id: str, prefix: str, *, before: str) -> list[AccessedMemory]:
+        below, beyond = subtree_range(prefix.removesuffix("/"))
+        with self._read() as db:
+            get_store(db, store_id)
+            rows = db.execute(
+                f"SELECT {MEMORY}, NULL, accessed_at FROM memories LEFT JOIN memory_accesses ON memory_id = id"
+                " WHERE store_id = ? AND path >= ? AND path < ? AND updated_at < ? AND coalesce(accessed_at, '') < ?"
+                " ORDER BY path",
+                (store_id, below, beyond, before, before),
+            )
+            return [AccessedMemory(Memory(*row[:-1]), row[-1]) for row in rows]
 
     # History
 
     def versions(
-        self, store_id: str, where: VersionFilter, *, limit: int | None, before: int | None, content: bool
+        self,
+        store_id: str,
+        where: VersionFilter,
+        *,
+        limit: int | None,
+        before: int | None = None,
+        after: int | None = None,
+        oldest_first: bool = False,
+        content: bool = False,
     ) -> list[MemoryVersion]:
-        conditions: list[tuple[str, Any]] = [
+        conditions: list[tuple[str, str | int | None]] = [
             ("v.store_id = ?", store_id),
             ("v.memory_id = ?", where.memory_id),
             ("v.operation = ?", where.operation),
             ("v.created_by_type = 'session_actor' AND v.created_by_id = ?", where.session_id),
+            ("v.created_by_type = 'api_actor' AND v.created_by_id = ?", where.api_key_id),
+            ("v.created_by_type = 'user_actor' AND v.created_by_id = ?", where.user_id),
+            ("v.created_by_type = 'service_account_actor' AND v.created_by_id = ?", where.service_account_id),
             ("v.created_at >= ?", where.created_from),
             ("v.created_at <= ?", where.created_to),
             ("v.sequence < ?", before),
+            ("v.sequence > ?", after),
         ]
         used = [(text, value) for text, value in conditions if value is not None]
         with self._read() as db:
-            _store(db, store_id)
+            get_store(db, store_id)
             rows = db.execute(
-                f"SELECT {_VERSION}{_CONTENT_OF_VERSION if content else ''} FROM memory_versions AS v"
-                f" WHERE {' AND '.join(text for text, _ in used)} ORDER BY v.sequence DESC LIMIT ?",
+                f"SELECT {VERSION}{CONTENT_OF_VERSION if content else ''} FROM memory_versions AS v"
+                f" WHERE {' AND '.join(text for text, _ in used)}"
+                f" ORDER BY v.sequence {'ASC' if oldest_first else 'DESC'} LIMIT ?",
                 [*(value for _, value in used), -1 if limit is None else limit],
             )
-            return [_as_version(row) for row in rows]
+            return [as_version(row) for row in rows]
 
     def memory_id_for(self, store_id: str, path_or_id: str) -> str | None:
         with self._read() as db:
-            _store(db, store_id)
+            get_store(db, store_id)
             if ids.is_id(path_or_id, ids.MEMORY):
                 statement = "SELECT memory_id FROM memory_versions WHERE store_id = ? AND memory_id = ? LIMIT 1"
             else:
@@ -430,20 +460,103 @@ class SqliteEngine:
                 ).fetchone()
         return None if row is None else cast(str, row[0])
 
-    def version(self, version_id: str) -> MemoryVersion:
+    def version(self, store_id: str, version_id: str) -> MemoryVersion:
         with self._read() as db:
-            row = db.execute(
-                f"SELECT {_VERSION}{_CONTENT_OF_VERSION} FROM memory_versions AS v WHERE v.id = ?", (version_id,)
-            ).fetchone()
-        if row is None:
-            raise NotFound(f"there is no version {version_id}")
-        return _as_version(row)
+            return get_version(db, store_id, version_id)
+
+    def past_state(self, store_id: str, *, at: str | None = None, version_id: str | None = None) -> PastState:
+        with self._read() as db:
+            return history.past_state(db, store_id, at, version_id)
+
+    def redact(self, store_id: str, version_ids: Sequence[str], at: str, actor: Actor) -> list[MemoryVersion]:
+        with self._write() as db:
+            return history.redact(db, store_id, version_ids, at, actor)
+
+    def prunable(self, store_id: str, before: str, *, after: int = 0, limit: int | None = None) -> list[MemoryVersion]:
+        with self._read() as db:
+            return history.prunable(db, store_id, before, after, limit)
+
+    def prune(self, store_id: str, before: str, *, limit: int) -> int:
+        with self._write() as db:
+            return history.prune(db, store_id, before, limit)
+
+    def knows_any(self, versions: Iterable[MemoryVersion]) -> bool:
+        with self._read() as db:
+            return history.any_known(db, versions)
+
+    def insert_history(
+        self, store_id: str, versions: Iterable[MemoryVersion], created_at: Mapping[str, str], *, limits: Limits
+    ) -> int:
+        with self._write() as db, history.large_cache(db):
+            _check_writable(db, store_id)
+            return history.insert_history(db, store_id, versions, created_at, limits)
+
+    def scrub(self, *, anyway: bool = False, wait: bool = True) -> bool:
+        with self._write_lock, translated(self.path):
+            db = self._writer
+            if db is None:
+                raise StorageFailed(f"the database {self.path} is open for reading only")
+            if anyway:
+                db.execute("UPDATE workspace SET scrubs_wanted = scrubs_wanted + 1")
+            # Counted, so that what another process removes meanwhile is not taken for scrubbed.
+            wanted, done = db.execute("SELECT scrubs_wanted, scrubs_done FROM workspace").fetchone()
+            if wanted == done:
+                return False
+            try:
+                with nullcontext() if wait else _waiting(db, 0):
+                    db.execute("VACUUM")  # deleted cells leave copies in pages that were split or merged since
+            except sqlite3.Error as error:
+                if not is_busy(error):
+                    # What it wrote before it failed is in the log, perhaps in the last of the disk's space.
+                    with suppress(Busy, sqlite3.Error):
+                        self._empty_log(db, 1.0)
+                raise
+            self._empty_log(db, opening.LOCK_TIMEOUT_SECONDS if wait else 1.0)
+            db.execute("UPDATE workspace SET scrubs_done = max(scrubs_done, ?)", (wanted,))
+            return True
+
+    def _empty_log(self, db: sqlite3.Connection, seconds: float) -> None:
+        deadline = time.monotonic() + seconds
+        # Each try waits for readers with the writer lock held, so it has to be short, or all writers stand. Where
+        # another process moves pages from the log, which it does after a large commit, SQLite does not wait at all.
+        with _waiting(db, min(seconds, 0.1)):
+            while db.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0]:
+                if time.monotonic() >= deadline:
+                    raise Busy(
+                        f"the log of {self.path} could not be emptied because another process reads an old state of"
+                        " it: what was removed may still be there; run this again"
+                    )
+                time.sleep(0.02)
+
+    # Settings
+
+    def settings(self) -> Settings:
+        with self._read() as db:
+            days, automatically = db.execute("SELECT retention_days, prune_automatically FROM workspace").fetchone()
+            return Settings(days, bool(automatically))
+
+    def set_settings(self, settings: Settings) -> None:
+        with self._write() as db:
+            db.execute(
+                "UPDATE workspace SET retention_days = ?, prune_automatically = ?",
+                (settings.retention_days, int(settings.prune_automatically)),
+            )
+
+    def claim_pruning(self, before: str, at: str) -> bool:
+        with self._write() as db:
+            claimed = db.execute("UPDATE workspace SET pruned_at = ? WHERE coalesce(pruned_at, '') < ?", (at, before))
+            return claimed.rowcount > 0
 
     # Sessions
 
     def insert_session(self, session: Session) -> None:
         with self._write() as db:
-            db.execute("INSERT INTO sessions VALUES (?, ?, ?)", (session.id, session.created_at, session.ended_at))
+            try:
+                db.execute("INSERT INTO sessions VALUES (?, ?, ?)", (session.id, session.created_at, session.ended_at))
+            except sqlite3.IntegrityError:
+                raise InvalidRequest(
+                    f"there is a session {session.id} already, and its stores are fixed: leave the id out to begin one"
+                ) from None
             db.executemany(
                 "INSERT INTO session_attachments VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
                 [
@@ -481,369 +594,66 @@ class SqliteEngine:
             db.execute("UPDATE sessions SET ended_at = ? WHERE id = ? AND ended_at IS NULL", (at, session_id))
 
 
-class _Batch:
-    """One batch of mutations inside one transaction.
+@contextmanager
+def _transaction(
+    db: sqlite3.Connection, worth_waiting: Callable[[], bool] | None = None
+) -> Iterator[sqlite3.Connection]:
+    """A transaction that holds the writer lock from its start; rolled back on any exception.
 
-    The paths of everything that moves or goes are freed first and the new ones checked and taken afterwards, so that
-    the order of the mutations does not matter and names can be exchanged.
+    ``worth_waiting`` is asked where the lock could not be had in the usual time.
     """
-
-    def __init__(
-        self,
-        db: sqlite3.Connection,
-        store_id: str,
-        mutations: Sequence[Mutation],
-        actor: Actor,
-        max_memories: int,
-        max_directories: int,
-    ) -> None:
-        self.db = db
-        self.store_id = store_id
-        self.actor = actor
-        self.max_memories = max_memories
-        self.max_directories = max_directories
-        self.moment = now()
-        self.heads: dict[str, Head | None] = {}
-        self.creates = [m for m in mutations if isinstance(m, Create)]
-        self.updates = [m for m in mutations if isinstance(m, Update)]
-        self.deletes = [m for m in mutations if isinstance(m, Delete)]
-        self.directories = [m for m in mutations if isinstance(m, KeepDirectory | DropDirectory)]
-        self.moves = [m for m in mutations if isinstance(m, MoveDirectory)]
-        self.attributes = [m for m in mutations if isinstance(m, SetAttributes)]
-        self.last_version_id: str | None = None
-        self.changes = 0
-
-    def _change(self, subject: str, memory_id: str | None = None) -> int:
-        self.changes += 1
-        return _record_change(self.db, self.store_id, subject, memory_id)
-
-    def run(self) -> Applied:
-        affected: list[Update | Delete] = [*self.updates, *self.deletes]
-        current = {mutation.memory_id: self._expected(mutation) for mutation in affected}
-        for delete in self.deletes:
-            self._delete(delete, current[delete.memory_id])
-        for update in self.updates:
-            if update.path is not None and update.path != current[update.memory_id].path:
-                # Any text without a leading slash is outside of every path; the memory's own id is unique.
-                self.db.execute("UPDATE memories SET path = id WHERE id = ?", (update.memory_id,))
-        self._move_directories()
-        for directory in self.directories:
-            if isinstance(directory, DropDirectory):
-                self.db.execute(
-                    "DELETE FROM kept_directories WHERE store_id = ? AND path = ?", (self.store_id, directory.path)
-                )
-        for update in self.updates:
-            self._update(update, current[update.memory_id])
-        if self.creates:
-            self._check_room()
-        for create in self.creates:
-            self._create(create)
-        for directory in self.directories:
-            if isinstance(directory, KeepDirectory):
-                self._keep(directory)
-        if self.directories or self.moves:
-            self._change("directories")
-        for change in self.attributes:
-            self._set_attributes(change.memory_id, change.attributes)
-        # What is written under the writer lock gets consecutive numbers, so the count tells where it began.
-        sequence = _sequence(self.db)
-        return Applied(sequence - self.changes, sequence, self.heads)
-
-    def _expected(self, mutation: Update | Delete) -> Head:
-        head = _head_of(self.db, mutation.memory_id, self.store_id)
-        if head is None:
-            raise NotFound(f"the store {self.store_id} has no memory {mutation.memory_id}")
-        if mutation.expected_version is not None and mutation.expected_version != head.version_id:
-            raise PreconditionFailed(
-                f"{head.path} is at version {head.version_id}, not at {mutation.expected_version}: read it again"
-            )
-        if mutation.expected_sha256 is not None and mutation.expected_sha256 != head.sha256:
-            wanted = isinstance(mutation, Update) and (
-                (mutation.content is None or sha256(mutation.content).hexdigest() == head.sha256)
-                and mutation.path in (None, head.path)
-            )
-            if not wanted:
-                raise PreconditionFailed(
-                    f"{head.path} has the hash {head.sha256}, not {mutation.expected_sha256}: read it again"
-                )
-        return head
-
-    def _check_room(self) -> None:
-        if len(self.creates) <= len(self.deletes):
-            return
-        (count,) = self.db.execute("SELECT count(*) FROM memories WHERE store_id = ?", (self.store_id,)).fetchone()
-        if count + len(self.creates) > self.max_memories:
-            raise StoreFull(
-                f"the store {self.store_id} holds {count} of {self.max_memories} memories: delete some,"
-                " or use another store"
-            )
-
-    def _take_path(self, memory_id: str, path: str) -> None:
-        """Check that a memory may be at ``path``; a kept directory that nothing lies in gives way."""
-        above = ancestors(path)
-        marks = ", ".join("?" * (len(above) + 1))
-        below, beyond = subtree_range(path)
-        row = self.db.execute(
-            f"SELECT id, path FROM memories WHERE store_id = ? AND path IN ({marks})"
-            " UNION ALL SELECT * FROM"
-            " (SELECT id, path FROM memories WHERE store_id = ? AND path >= ? AND path < ? LIMIT 1)",
-            (self.store_id, path, *above, self.store_id, below, beyond),
-        ).fetchone()
-        if row is not None and row[0] != memory_id:
-            relation = "is used by" if row[1] == path else "lies above or below"
-            raise PathConflict(
-                f"the path {path} {relation} the memory {row[0]} at {row[1]}: choose another",
-                conflicting_memory_id=row[0],
-                conflicting_path=row[1],
-            )
-        dropped = self.db.execute(
-            "DELETE FROM kept_directories WHERE store_id = ? AND (path = ? OR path >= ? AND path < ?)",
-            (self.store_id, path, below, beyond),
-        )
-        if dropped.rowcount:
-            self._change("directories")
-
-    def _keep_content(self, content: bytes) -> str:
-        digest = sha256(content).hexdigest()
-        self.db.execute(
-            "INSERT INTO contents VALUES (?, ?, ?) ON CONFLICT (sha256) DO NOTHING", (digest, len(content), content)
-        )
-        return digest
-
-    def _record(self, memory_id: str, operation: Operation, path: str, size: int | None, digest: str | None) -> str:
-        """Add a version; returns its id."""
-        if self.last_version_id is None:
-            row = self.db.execute("SELECT id FROM memory_versions ORDER BY sequence DESC LIMIT 1").fetchone()
-            self.last_version_id = None if row is None else row[0]
-        version_id = ids.new_id(ids.MEMORY_VERSION, after=self.last_version_id)
-        self.last_version_id = version_id
-        sequence = self._change("memory", memory_id)
-        self.db.execute(
-            "INSERT INTO memory_versions VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, NULL, NULL, NULL)",
-            (
-                sequence,
-                version_id,
-                self.store_id,
-                memory_id,
-                operation,
-                path,
-                size,
-                digest,
-                self.moment,
-                self.actor.type,
-                self.actor.id,
-            ),
-        )
-        return version_id
-
-    def _delete(self, delete: Delete, head: Head) -> None:
-        self._record(delete.memory_id, "deleted", head.path, None, None)
-        self.db.execute("DELETE FROM memories WHERE id = ?", (delete.memory_id,))
-        self.heads[delete.memory_id] = None
-
-    def _update(self, update: Update, head: Head) -> None:
-        path = head.path if update.path is None else update.path
-        digest, size = head.sha256, head.size
-        if update.content is not None:
-            digest, size = sha256(update.content).hexdigest(), len(update.content)
-        attributes = _merged(head.attributes, update.attributes)
-        if (path, digest) == (head.path, head.sha256):
-            if attributes != head.attributes:
-                self._set_attributes(update.memory_id, update.attributes)
-            self.heads[update.memory_id] = _head_of(self.db, update.memory_id)
-            return
-        if path != head.path:
-            self._take_path(update.memory_id, path)
-        if update.content is not None:
-            self._keep_content(update.content)
-            if digest != head.sha256 and update.attributes.mtime_ns is None:
-                attributes = FileAttributes(attributes.mode, None, attributes.inode)
-        version_id = self._record(update.memory_id, "modified", path, size, digest)
-        self.db.execute(
-            "UPDATE memories SET path = ?, head_version_id = ?, content_sha256 = ?, content_size_bytes = ?,"
-            " updated_at = ?, file_mode = ?, file_mtime_ns = ?, file_inode = ? WHERE id = ?",
-            (
-                path,
-                version_id,
-                digest,
-                size,
-                self.moment,
-                attributes.mode,
-                attributes.mtime_ns,
-                attributes.inode,
-                update.memory_id,
-            ),
-        )
-        self.heads[update.memory_id] = Head(update.memory_id, version_id, path, size, digest, self.moment, attributes)
-
-    def _create(self, create: Create) -> None:
-        self._take_path(create.memory_id, create.path)
-        digest = self._keep_content(create.content)
-        version_id = self._record(create.memory_id, "created", create.path, len(create.content), digest)
-        attributes = create.attributes
+    deadline = time.monotonic() + SCRUB_SECONDS
+    while True:
         try:
-            self.db.execute(
-                "INSERT INTO memories VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-                (
-                    create.memory_id,
-                    self.store_id,
-                    create.path,
-                    version_id,
-                    digest,
-                    len(create.content),
-                    self.moment,
-                    self.moment,
-                    attributes.mode,
-                    attributes.mtime_ns,
-                    attributes.inode,
-                ),
-            )
-        except sqlite3.IntegrityError:
-            raise PathConflict(
-                f"the memory {create.memory_id} exists already",
-                conflicting_memory_id=create.memory_id,
-                conflicting_path=create.path,
-            ) from None
-        self.heads[create.memory_id] = Head(
-            create.memory_id, version_id, create.path, len(create.content), digest, self.moment, attributes
-        )
-
-    def _set_attributes(self, memory_id: str, attributes: FileAttributes) -> None:
-        changed = self.db.execute(
-            "UPDATE memories SET file_mode = coalesce(?, file_mode), file_mtime_ns = coalesce(?, file_mtime_ns),"
-            " file_inode = coalesce(?, file_inode) WHERE id = ? AND store_id = ?",
-            (attributes.mode, attributes.mtime_ns, attributes.inode, memory_id, self.store_id),
-        )
-        if not changed.rowcount:
-            raise NotFound(f"the store {self.store_id} has no memory {memory_id}")
-        self._change("memory", memory_id)
-        self.heads[memory_id] = _head_of(self.db, memory_id)
-
-    def _move_directories(self) -> None:
-        """Move kept directories, all at once: what one move makes, another does not see."""
-        moved: list[tuple[str, Row]] = []
-        for move in self.moves:
-            below, beyond = subtree_range(move.path)
-            rows = self.db.execute(
-                "SELECT path, updated_at, file_mode, file_mtime_ns, file_inode FROM kept_directories"
-                " WHERE store_id = ? AND (path = ? OR path >= ? AND path < ?)",
-                (self.store_id, move.path, below, beyond),
-            ).fetchall()
-            moved += [(move.new_path + row[0][len(move.path) :], row) for row in rows]
-        for _, row in moved:
-            self.db.execute("DELETE FROM kept_directories WHERE store_id = ? AND path = ?", (self.store_id, row[0]))
-        for path, row in moved:
-            self._check_directory(path)
-            self.db.execute(
-                "INSERT OR REPLACE INTO kept_directories VALUES (?, ?, ?, ?, ?, ?)", (self.store_id, path, *row[1:])
-            )
-
-    def _check_directory(self, path: str) -> None:
-        """Check that no memory is where a directory shall be, or above it."""
-        above = ancestors(path)
-        row = self.db.execute(
-            f"SELECT id, path FROM memories WHERE store_id = ? AND path IN (?{', ?' * len(above)})",
-            (self.store_id, path, *above),
-        ).fetchone()
-        if row is not None:
-            raise PathConflict(
-                f"{path} cannot be a directory: the memory {row[0]} is at {row[1]}",
-                conflicting_memory_id=row[0],
-                conflicting_path=row[1],
-            )
-
-    def _keep(self, directory: KeepDirectory) -> None:
-        self._check_directory(directory.path)
-        attributes = directory.attributes
-        self.db.execute(
-            "INSERT INTO kept_directories VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT (store_id, path) DO UPDATE SET"
-            " updated_at = excluded.updated_at, file_mode = coalesce(excluded.file_mode, file_mode),"
-            " file_mtime_ns = coalesce(excluded.file_mtime_ns, file_mtime_ns),"
-            " file_inode = coalesce(excluded.file_inode, file_inode)",
-            (self.store_id, directory.path, self.moment, attributes.mode, attributes.mtime_ns, attributes.inode),
-        )
-        (count,) = self.db.execute(
-            "SELECT count(*) FROM kept_directories WHERE store_id = ?", (self.store_id,)
-        ).fetchone()
-        if count > self.max_directories:
-            raise StoreFull(
-                f"the store {self.store_id} keeps {self.max_directories} directories for their own sake: remove some"
-            )
+            db.execute("BEGIN IMMEDIATE")
+            break
+        except sqlite3.OperationalError as error:
+            if not is_busy(error) or worth_waiting is None or time.monotonic() > deadline or not worth_waiting():
+                raise
+    try:
+        yield db
+        db.execute("COMMIT")
+    except BaseException:
+        if db.in_transaction:
+            db.execute("ROLLBACK")
+        raise
 
 
-_CONTENT_OF_MEMORY = ", (SELECT bytes FROM contents WHERE sha256 = memories.content_sha256)"
-_CONTENT_OF_VERSION = ", (SELECT bytes FROM contents WHERE sha256 = v.content_sha256)"
+@contextmanager
+def _waiting(db: sqlite3.Connection, seconds: float) -> Iterator[None]:
+    """Wait for others' locks no longer than this."""
+    db.execute(f"PRAGMA busy_timeout = {seconds * 1000:.0f}")
+    try:
+        yield
+    finally:
+        db.execute(f"PRAGMA busy_timeout = {opening.LOCK_TIMEOUT_SECONDS * 1000:.0f}")
 
 
-def _merged(old: FileAttributes, new: FileAttributes) -> FileAttributes:
-    if new is KEEP or new == KEEP:
-        return old
-    return FileAttributes(
-        old.mode if new.mode is None else new.mode,
-        old.mtime_ns if new.mtime_ns is None else new.mtime_ns,
-        old.inode if new.inode is None else new.inode,
-    )
+_NEVER = "0001-01-01T00:00:00.000000Z"
+
+_HARMLESS = {sqlite3.SQLITE_READ, sqlite3.SQLITE_SELECT, sqlite3.SQLITE_TRANSACTION, sqlite3.SQLITE_FUNCTION}
 
 
-def _sequence(db: sqlite3.Connection) -> int:
-    return cast(int, db.execute("SELECT coalesce(max(sequence), 0) FROM changes").fetchone()[0])
+def _accesses_only(action: int, first: str | None, *_others: str | None) -> int:
+    """What a connection that records accesses may do (see sqlite3.Connection.set_authorizer)."""
+    writes = action in (sqlite3.SQLITE_INSERT, sqlite3.SQLITE_UPDATE) and first == "memory_accesses"
+    waits = action == sqlite3.SQLITE_PRAGMA and first == "busy_timeout"
+    return sqlite3.SQLITE_OK if writes or waits or action in _HARMLESS else sqlite3.SQLITE_DENY
 
 
-def _record_change(db: sqlite3.Connection, store_id: str, subject: str, memory_id: str | None = None) -> int:
-    cursor = db.execute(
-        "INSERT INTO changes (store_id, subject, memory_id) VALUES (?, ?, ?)", (store_id, subject, memory_id)
-    )
-    return cast(int, cursor.lastrowid)
-
-
-def _store(db: sqlite3.Connection, store_id: str) -> Store:
-    row = db.execute(f"SELECT {_STORE} FROM memory_stores WHERE id = ?", (store_id,)).fetchone()
+def _check_writable(db: sqlite3.Connection, store_id: str, *, archived: bool = False) -> None:
+    row = db.execute("SELECT archived_at FROM memory_stores WHERE id = ?", (store_id,)).fetchone()
     if row is None:
         raise NotFound(f"there is no store {store_id}")
-    return _as_store(row)
+    if row[0] is not None and not archived:
+        raise StoreArchived(f"the store {store_id} is archived: it can only be read")
 
 
-def _as_store(row: Row) -> Store:
-    return Store(row[0], row[1], row[2], json.loads(row[3]), *row[4:])
-
-
-def _head(row: Row) -> Head:
-    return Head(row[0], row[1], row[2], row[3], row[4], row[5], FileAttributes(row[6], row[7], row[8]))
-
-
-def _head_of(db: sqlite3.Connection, memory_id: str, store_id: str | None = None) -> Head | None:
-    row = db.execute(f"SELECT {_HEAD}, store_id FROM memories WHERE id = ?", (memory_id,)).fetchone()
-    if row is None or store_id not in (None, row[-1]):
-        return None
-    return _head(row[:-1])
-
-
-def _directories(db: sqlite3.Connection, store_id: str) -> list[Directory]:
-    return [
-        Directory(path, updated_at, FileAttributes(*attributes))
-        for path, updated_at, *attributes in db.execute(
-            "SELECT path, updated_at, file_mode, file_mtime_ns, file_inode FROM kept_directories"
-            " WHERE store_id = ? ORDER BY path",
-            (store_id,),
-        )
-    ]
-
-
-def _as_version(row: Row) -> MemoryVersion:
-    redacted_by = None if row[12] is None else Actor(row[12], row[13])
-    content = row[14] if len(row) > 14 else None
-    return MemoryVersion(
-        id=row[0],
-        memory_store_id=row[1],
-        memory_id=row[2],
-        sequence=row[3],
-        operation=row[4],
-        path=row[5],
-        content_size_bytes=row[6],
-        content_sha256=row[7],
-        created_at=row[8],
-        created_by=Actor(row[9], row[10]),
-        redacted_at=row[11],
-        redacted_by=redacted_by,
-        content=content,
+def _content(db: sqlite3.Connection, memory: Memory) -> bytes:
+    return cast(
+        bytes, db.execute("SELECT bytes FROM contents WHERE sha256 = ?", (memory.content_sha256,)).fetchone()[0]
     )
+
+
+def _insert_store(db: sqlite3.Connection, store: Store) -> None:
+    db.execute(f"INSERT INTO memory_stores ({STORE}) VALUES (?, ?, ?, ?, ?, ?, ?, ?)", store_row(store))

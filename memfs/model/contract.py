@@ -5,7 +5,7 @@
 
 from typing import Any
 
-from memfs.model.records import Attachment, Memory, MemoryVersion, Store
+from memfs.model.records import Attachment, Memory, MemoryPrefix, MemoryVersion, Store
 
 JsonObject = dict[str, Any]
 
@@ -28,6 +28,17 @@ def store_object(store: Store) -> JsonObject:
     }
 
 
+def guards_object(store: Store) -> JsonObject:
+    """A store's guards; None and an empty list stand for a guard that is off. Not part of the HTTP interface."""
+    return {
+        "memory_store_id": store.id,
+        "secrets": store.guards.secrets,
+        "personal_data": store.guards.personal_data,
+        "max_content_bytes": store.guards.max_content_bytes,
+        "allowed_paths": list(store.guards.allowed_paths),
+    }
+
+
 def memory_object(memory: Memory) -> JsonObject:
     """A ``memory``."""
     return {
@@ -42,6 +53,26 @@ def memory_object(memory: Memory) -> JsonObject:
         "created_at": memory.created_at,
         "updated_at": memory.updated_at,
     }
+
+
+def prefix_object(prefix: MemoryPrefix) -> JsonObject:
+    """A ``memory_prefix``: a directory in a listing that does not go below it."""
+    return {"path": prefix.path, "type": "memory_prefix"}
+
+
+def listed_object(item: Memory | MemoryPrefix) -> JsonObject:
+    """What a listing of memories holds."""
+    return prefix_object(item) if isinstance(item, MemoryPrefix) else memory_object(item)
+
+
+def deleted_memory_object(memory: Memory) -> JsonObject:
+    """What is left to say of a memory that was deleted."""
+    return {"id": memory.id, "type": "memory_deleted"}
+
+
+def deleted_store_object(store: Store) -> JsonObject:
+    """What is left to say of a store that was deleted."""
+    return {"id": store.id, "type": "memory_store_deleted"}
 
 
 def version_object(version: MemoryVersion) -> JsonObject:

@@ -61,6 +61,18 @@ class PreconditionFailed(MemfsError):
     """The memory is not in the state that the caller said it expects."""
 
 
+class WriteRefused(MemfsError):
+    """A guard of the store refuses the write: a secret, personal data, its size, or its path."""
+
+
+class VersionInUse(InvalidRequest):
+    """The version is the head of a live memory, and so cannot be redacted."""
+
+
+class HistoryGone(MemfsError):
+    """What a restore would need was pruned or redacted."""
+
+
 class StoreFull(MemfsError):
     """The store holds its 2,000 memories (or its limit of kept directories)."""
 

@@ -34,7 +34,8 @@ def now() -> str:
 
 def format_time(moment: datetime) -> str:
     """An aware datetime as RFC 3339 text in UTC, always with six digits of a second: text order is time order."""
-    return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+    # Not strftime, whose %Y has fewer than four digits for the first centuries.
+    return moment.astimezone(UTC).replace(tzinfo=None).isoformat(timespec="microseconds") + "Z"
 
 
 def time_ns(text: str) -> int:
@@ -55,6 +56,27 @@ class Actor:
         return {"type": self.type, _ACTOR_ID_FIELD[self.type]: self.id}
 
 
+GuardAction = Literal["reject", "mask"]
+"""What a guard does with what it finds: refuse the whole write, or replace the found text."""
+
+
+@dataclass(frozen=True, slots=True)
+class Guards:
+    """What a store refuses or masks in every write, by whatever way it comes. None and empty: no such guard.
+
+    ``max_content_bytes`` is a limit below that of every store. ``allowed_paths`` are glob patterns of whole paths
+    (``*`` and ``?`` within a segment, ``**`` across segments), of which a written path must match one.
+    """
+
+    secrets: GuardAction | None = None
+    personal_data: GuardAction | None = None
+    max_content_bytes: int | None = None
+    allowed_paths: tuple[str, ...] = ()
+
+
+NO_GUARDS = Guards()
+
+
 @dataclass(frozen=True, slots=True)
 class Store:
     """A named collection of memories."""
@@ -66,6 +88,14 @@ class Store:
     created_at: str
     updated_at: str
     archived_at: str | None = None
+    guards: Guards = NO_GUARDS
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryPrefix:
+    """A directory in a listing that does not go below it; ``path`` ends with ``/``."""
+
+    path: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,6 +192,36 @@ class Changes:
     heads: dict[str, Head | None]
     directories: list[Directory] | None
     store: Store | None
+
+
+@dataclass(frozen=True, slots=True)
+class AccessedMemory:
+    """A live memory and when it was last read: None where that was never recorded."""
+
+    memory: Memory
+    accessed_at: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class PastState:
+    """A store as it was and as it is.
+
+    ``versions`` holds, without content, the last version of that time of every memory that had one; ``unknown`` the
+    first version left of every memory that existed before it, but whose state of that time was pruned.
+    """
+
+    sequence: int
+    heads: list[Head]
+    versions: list[MemoryVersion]
+    unknown: list[MemoryVersion]
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """A workspace's settings: for how many days old versions are kept, and whether pruning them needs no asking."""
+
+    retention_days: int = 30
+    prune_automatically: bool = False
 
 
 @dataclass(frozen=True, slots=True)

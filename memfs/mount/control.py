@@ -13,6 +13,7 @@ from pathlib import Path
 from memfs.model.errors import MountFailed
 from memfs.model.records import Access
 from memfs.mount.processes import answers, close_inherited, mounted_at
+from memfs.mount.refusals import Refusal, read_refusals
 from memfs.mount.root import Root, unmount
 from memfs.mount.runtime import RootRecord, RootState, records
 from memfs.mount.supervisor import STOP_SECONDS, Plan, Supervisor, configure_log
@@ -156,6 +157,8 @@ class MountStatus:
     state: str
     log: str
     database: str
+    refusals: list[Refusal]
+    """The newest writes that a guard refused, oldest first."""
 
 
 def status() -> list[MountStatus]:
@@ -182,6 +185,7 @@ def status() -> list[MountStatus]:
                     state=condition,
                     log=os.fspath(state.log_path),
                     database=record.database,
+                    refusals=read_refusals(state.refusals_path(Path(mount.path).name)),
                 )
             )
     return found

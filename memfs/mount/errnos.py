@@ -7,6 +7,7 @@ from memfs.model.errors import (
     Busy,
     ContentNotText,
     ContentTooLarge,
+    HistoryGone,
     InvalidPath,
     InvalidRequest,
     MemfsError,
@@ -23,6 +24,8 @@ from memfs.model.errors import (
     StoreFull,
     TooManyStores,
     UnusableDatabase,
+    VersionInUse,
+    WriteRefused,
 )
 
 ERRNO: dict[type[MemfsError], int] = {
@@ -30,6 +33,7 @@ ERRNO: dict[type[MemfsError], int] = {
     Busy: errno.EAGAIN,
     ContentNotText: errno.EILSEQ,
     ContentTooLarge: errno.EFBIG,
+    HistoryGone: errno.EIO,
     InvalidPath: errno.EINVAL,
     InvalidRequest: errno.EINVAL,
     MemfsError: errno.EIO,
@@ -46,6 +50,8 @@ ERRNO: dict[type[MemfsError], int] = {
     StoreFull: errno.ENOSPC,
     TooManyStores: errno.EINVAL,
     UnusableDatabase: errno.EIO,
+    VersionInUse: errno.EINVAL,
+    WriteRefused: errno.EACCES,
 }
 
 

@@ -253,7 +253,7 @@ class StoreOperations(pyfuse3.Operations):
         node = self.filesystem.file(fh).node
         known = node.served == node.content_key()
         await self.filesystem.flush(fh)
-        if known:
+        if known and node.served is not None:
             node.served = node.content_key()
 
     @handler
@@ -261,7 +261,7 @@ class StoreOperations(pyfuse3.Operations):
         node = self.filesystem.file(fh).node
         known = node.served == node.content_key()
         await self.filesystem.fsync(fh)
-        if known:
+        if known and node.served is not None:  # None: something else was stored than what the kernel has
             node.served = node.content_key()
 
     @handler

@@ -92,6 +92,10 @@ class RootState:
         self.log_path = base.with_suffix(".log")
         self._place = base.with_suffix(".root")
 
+    def refusals_path(self, directory: str) -> Path:
+        """Where the worker of a mount, by the name of its directory, keeps what guards refused."""
+        return self.record_path.with_suffix(f".{hashlib.sha256(directory.encode()).hexdigest()[:16]}.refused")
+
     def private_place(self, *, shared: bool) -> Path:
         """A directory in memory where an ordinary user's stores can be mounted; ``shared`` with other users."""
         return _in_memory(self._place, shared=shared)
@@ -128,6 +132,8 @@ class RootState:
         except FileNotFoundError:
             return
         if ours:
+            for refusals in self.record_path.parent.glob(f"{self.record_path.stem}.*.refused"):
+                refusals.unlink(missing_ok=True)
             self.record_path.unlink(missing_ok=True)
             self.lock_path.unlink(missing_ok=True)
 

@@ -78,6 +78,7 @@ class Supervisor:
                     access=attachment.access,
                     session_id=self.plan.session.id,
                     allow_other=self.plan.allow_other,
+                    refusals=self.state.refusals_path(Path(attachment.mount_path).name),
                 )
             )
             for attachment in self.plan.session.attachments

@@ -16,8 +16,10 @@ from memfs.model.records import Access, Actor
 from memfs.mount.invalidation import Invalidator
 from memfs.mount.operations import StoreOperations, mount_options
 from memfs.mount.processes import die_with_parent, holds_open, set_process_name
+from memfs.mount.refusals import Refusals
 from memfs.vfs import Filesystem
 from memfs.workspace import Workspace
+from memfs.workspace.accesses import RECORD_SECONDS
 
 log = logging.getLogger(__name__)
 
@@ -40,6 +42,7 @@ class StoreMount:
     access: Access
     session_id: str
     allow_other: bool
+    refusals: Path
 
 
 def ending_signals() -> set[signal.Signals]:
@@ -60,7 +63,7 @@ def serve(mount: StoreMount, ready: int, parent: int) -> int:
         read_only = mount.access == "read_only"
         workspace = Workspace.open(mount.database, read_only=read_only)
         attached = workspace.attached(mount.store_id, Actor("session_actor", mount.session_id), mount.access)
-        filesystem = Filesystem(attached, holds_open=holds_open)
+        filesystem = Filesystem(attached, holds_open=holds_open, refused=Refusals(mount.refusals).add)
         invalidator = Invalidator()
         operations = StoreOperations(filesystem, invalidator, uid=os.getuid(), gid=os.getgid())
         _init(operations, mount.path, mount_options(read_only=read_only, allow_other=mount.allow_other, name="memfs"))
@@ -68,7 +71,7 @@ def serve(mount: StoreMount, ready: int, parent: int) -> int:
         os.write(ready, f"{error}\n".encode())
         return EXIT_FAILED
     try:
-        asked = trio.run(_serve, filesystem, invalidator, ready)
+        asked = trio.run(_serve, workspace, filesystem, invalidator, ready)
     finally:
         invalidator.close()
         pyfuse3.close(unmount=True)
@@ -97,7 +100,17 @@ def _init(operations: StoreOperations, path: Path, options: set[str]) -> None:
         os.close(said)
 
 
-async def _serve(filesystem: Filesystem, invalidator: Invalidator, ready: int) -> bool:
+def _prune_if_due(workspace: Workspace) -> None:
+    try:
+        removed = workspace.retention.prune_if_due()
+    except MemfsError as error:
+        log.warning("old versions were not pruned: %s", error)
+    else:
+        if removed:
+            log.info("pruned versions=%d", removed)
+
+
+async def _serve(workspace: Workspace, filesystem: Filesystem, invalidator: Invalidator, ready: int) -> bool:
     """Answer requests until a signal (True) or until somebody unmounts (False); then commit what is left."""
     asked = False
 
@@ -121,9 +134,18 @@ async def _serve(filesystem: Filesystem, invalidator: Invalidator, ready: int) -
             # Not at each write: a writer that is at it would have us look at every one.
             await trio.sleep(1)
 
+    async def keep_up() -> None:
+        """Now and then, put on record what was read, and prune where the workspace's settings ask for it."""
+        while True:
+            if not filesystem.read_only:
+                await trio.to_thread.run_sync(_prune_if_due, workspace)
+            await trio.sleep(RECORD_SECONDS)
+            await trio.to_thread.run_sync(workspace.accesses.record)
+
     async with trio.open_nursery() as nursery:
         nursery.start_soon(watch_signals)
         nursery.start_soon(commit_aged)
+        nursery.start_soon(keep_up)
         invalidator.start()
         os.write(ready, b"ok\n")
         os.close(ready)

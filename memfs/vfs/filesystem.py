@@ -15,7 +15,7 @@ from collections.abc import Callable
 import trio
 
 from memfs.model import ids
-from memfs.model.errors import ContentTooLarge, InvalidPath, NotFound, ReadOnly, StoreArchived, StoreFull
+from memfs.model.errors import ContentTooLarge, InvalidPath, NotFound, ReadOnly, StoreArchived, StoreFull, WriteRefused
 from memfs.model.mutations import Delete, DropDirectory, KeepDirectory, Mutation, SetAttributes
 from memfs.model.paths import MAX_NAME_BYTES, check_path, check_segment, decode_name
 from memfs.model.records import MAX_CONTENT_BYTES, MAX_MEMORIES, FileAttributes
@@ -25,7 +25,7 @@ from memfs.vfs.errors import os_error
 from memfs.vfs.handles import DirectoryHandle, FileHandle
 from memfs.vfs.nodes import DIRECTORY_MODE, DirectoryNode, FileNode, Node, derived_inode
 from memfs.vfs.rename import Parts, Rename
-from memfs.vfs.saving import Saving
+from memfs.vfs.saving import UNFIT, Saving
 from memfs.vfs.scratch import MAX_SCRATCH_BYTES, ScratchAccount
 from memfs.vfs.temporaries import Temporaries
 from memfs.vfs.transactions import Transactions
@@ -33,6 +33,9 @@ from memfs.vfs.tree import Tree, child_path, file_attributes
 from memfs.workspace import AttachedStore
 
 BLOCK = 4096
+
+REFUSAL_SECONDS = 0.2
+"""How long an open waits for the end of a file whose close was refused a moment ago."""
 
 
 def _storable(time_ns: int | None) -> int | None:
@@ -45,6 +48,7 @@ class Filesystem:
 
     ``holds_open(pid, inode)`` says whether a thread's process has the inode open under another descriptor; it tells a
     shell's early close (``echo x > f`` closes one of two descriptors before it writes) from a real one.
+    ``refused(path, reason)`` is called where a guard of the store refuses what somebody saves.
     """
 
     def __init__(
@@ -53,12 +57,14 @@ class Filesystem:
         *,
         temporaries: Temporaries | None = None,
         holds_open: Callable[[int, int], bool] | None = None,
+        refused: Callable[[str, str], None] | None = None,
         scratch_bytes: int = MAX_SCRATCH_BYTES,
     ) -> None:
         self.store = store
         self.tree = Tree(store.store_id)
         self.temporaries = temporaries or Temporaries()
         self.read_only = store.access == "read_only"
+        self._refused = refused or (lambda _path, _reason: None)
         self.became_dirty = trio.Event()
         """Set where the timer has something new to look at. Whoever runs the timer puts a fresh one here before."""
         self.contents = Contents(store)
@@ -71,6 +77,7 @@ class Filesystem:
             self.contents,
             self.asides,
             holds_open=holds_open or (lambda _pid, _inode: False),
+            refused=self._refused,
             wake=self._wake,
         )
         self._parts = Parts(
@@ -79,6 +86,10 @@ class Filesystem:
         self._numbers = itertools.count(1)
         self._files: dict[int, FileHandle] = {}
         self._directories: dict[int, DirectoryHandle] = {}
+        self._released = trio.Event()
+        """Set, and replaced, when an open file goes."""
+        self._disowned: set[FileHandle] = set()
+        """Open files of which a close said that what was written is lost; nothing was written through them since."""
 
     def _wake(self) -> None:
         # Not handed on as became_dirty.set: the event is replaced.
@@ -315,7 +326,11 @@ class Filesystem:
             source = self.lookup(parent, name)
             into, text = self.target(new_parent, new_name)
             rename = Rename(self._parts, self.directory(parent), source, into, text)
-            await rename.run(noreplace=noreplace, exchange=exchange)
+            try:
+                await rename.run(noreplace=noreplace, exchange=exchange)
+            except WriteRefused as error:
+                self._refused(child_path(into, text), str(error))
+                raise
 
     # Attributes
 
@@ -428,10 +443,13 @@ class Filesystem:
         node = self.node(inode)
         if not isinstance(node, FileNode):
             raise os_error(errno.EISDIR)
+        await self._see_refusals(node)
         if not node.attached and not node.removed_here:
             raise os_error(errno.ESTALE)
         if flags & os.O_ACCMODE != os.O_RDONLY or flags & os.O_TRUNC:
             self._writable()
+        if flags & os.O_ACCMODE != os.O_WRONLY and node.memory_id is not None:
+            self.store.note_access(node.memory_id)
         if flags & os.O_TRUNC:
             node.kernel_size = 0
             # Not loaded only to be emptied. An empty file is no exception: its mtime moves, and must be kept.
@@ -440,6 +458,17 @@ class Filesystem:
             node.written = node.spoiled = False
             self.saving.changed(node)
         return self._opened(node, flags, pid)
+
+    async def _see_refusals(self, node: FileNode) -> None:
+        """Where a close has just said that what was written is lost, wait until it is.
+
+        The kernel tells of a file's last close only after the close has returned. Whoever opens the file in between
+        would be shown the refused text, and while reading it the end of another. Where the closed descriptor was not
+        the last one, the text is still somebody's, and the wait is for nothing but short.
+        """
+        with trio.move_on_after(REFUSAL_SECONDS):
+            while any(handle.node is node for handle in self._disowned):
+                await self._released.wait()
 
     def _opened(self, node: FileNode, flags: int, pid: int) -> FileHandle:
         handle = FileHandle(next(self._numbers), node, flags, pid)
@@ -463,6 +492,7 @@ class Filesystem:
         """Write into the shared buffer; returns the number of bytes. Raises ContentTooLarge, ENOSPC (scratch)."""
         self._writable()
         handle = self.file(number)
+        self._disowned.discard(handle)
         node = handle.node
         buffer = self.contents.buffer(node)
         appended = handle.appends(offset)
@@ -488,7 +518,12 @@ class Filesystem:
 
     async def flush(self, number: int) -> None:
         """A descriptor was closed: commit. Raises what makes the text unfit, so that close() reports it."""
-        await self.saving.flush(self.file(number))
+        handle = self.file(number)
+        try:
+            await self.saving.flush(handle)
+        except UNFIT:
+            self._disowned.add(handle)
+            raise
 
     async def fsync(self, number: int) -> None:
         """Commit, and return once it survives a loss of power."""
@@ -513,6 +548,9 @@ class Filesystem:
                     self.tree.drop_unknown(node)
                 elif not node.dirty and not node.scratch:
                     node.buffer = None
+            self._disowned.discard(handle)
+            self._released.set()
+            self._released = trio.Event()
 
     async def commit_aged(self, now: float) -> float | None:
         """Commit what has been dirty for too long at ``now`` (trio.current_time()); returns when to look again."""

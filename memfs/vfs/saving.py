@@ -5,6 +5,7 @@ and at the end.
 import errno
 import logging
 from collections.abc import Callable
+from hashlib import sha256
 
 import trio
 
@@ -15,10 +16,11 @@ from memfs.model.errors import (
     NotFound,
     PathConflict,
     StoreArchived,
+    WriteRefused,
 )
 from memfs.model.mutations import Create, Delete, Mutation, Update
 from memfs.model.records import MAX_CONTENT_BYTES, Head
-from memfs.vfs.asides import Asides
+from memfs.vfs.asides import Aside, Asides
 from memfs.vfs.content import Contents
 from memfs.vfs.errors import os_error
 from memfs.vfs.handles import FileHandle
@@ -27,6 +29,9 @@ from memfs.vfs.transactions import Transactions
 from memfs.vfs.tree import Tree, file_attributes
 
 log = logging.getLogger(__name__)
+
+UNFIT = (ContentNotText, ContentTooLarge, StoreArchived, WriteRefused)
+"""What makes a text one that is never committed, however often it is tried."""
 
 DIRTY_SECONDS = 5.0
 """A buffer that has been dirty for this long is committed though nobody closed it."""
@@ -46,14 +51,16 @@ class Saving:
         asides: Asides,
         *,
         holds_open: Callable[[int, int], bool],
+        refused: Callable[[str, str], None],
         wake: Callable[[], None],
     ) -> None:
-        """``holds_open`` is the one of Filesystem; ``wake`` is called where a file became dirty."""
+        """``holds_open`` and ``refused`` are those of Filesystem; ``wake`` is called where a file became dirty."""
         self._tree = tree
         self._transactions = transactions
         self._contents = contents
         self._asides = asides
         self._holds_open = holds_open
+        self._refused = refused
         self._wake = wake
         self._dirty: set[FileNode] = set()
 
@@ -104,16 +111,24 @@ class Saving:
             # Emptied by O_CREAT or O_TRUNC, and the one who did it is about to write through another descriptor:
             # the empty text is no version of its own.
             return
-        await self.commit(node)
+        await self._commit_for_caller(node)
 
     async def fsync(self, handle: FileHandle) -> None:
         """Commit, and return once it survives a loss of power."""
         node = handle.node
         self._check_displaced(node)
         if node.dirty:
-            await self.commit(node)
+            await self._commit_for_caller(node)
         if not node.scratch:
             await self._transactions.sync()
+
+    async def _commit_for_caller(self, node: FileNode) -> None:
+        try:
+            await self.commit(node)
+        except WriteRefused as error:
+            # An errno cannot say what a guard found.
+            self._refused(node.path(), str(error))
+            raise
 
     async def release(self, handle: FileHandle) -> None:
         """The last reference to an open file goes. What was refused at close is dropped now, never committed."""
@@ -121,7 +136,7 @@ class Saving:
         try:
             if node.dirty and handle.writable:
                 await self.commit(node)
-        except (ContentNotText, ContentTooLarge, StoreArchived) as error:
+        except UNFIT as error:
             if node.writers == 1:
                 log.warning("dropped %s: %s", node.name, error)
                 self.discard(node)
@@ -162,6 +177,9 @@ class Saving:
 
     def committed(self, node: FileNode, text: bytes, generation: int) -> None:
         """The text that the buffer held at ``generation`` is the head's now. What came after it is still to commit."""
+        if node.head is not None and node.head.sha256 != sha256(text).hexdigest():
+            self._replaced(node, generation)
+            return
         self._contents.keep(node, text)
         if node.generation == generation:
             self.forget(node)
@@ -169,6 +187,16 @@ class Saving:
                 node.buffer = None
         elif not node.dirty:
             self.note_dirty(node)  # written as scratch, which is never dirty
+
+    def _replaced(self, node: FileNode, generation: int) -> None:
+        """A guard masked some of what was written: what was stored is what is read from now on."""
+        node.served = None  # whatever a kernel has is out of date
+        self._tree.stale_inode(node)
+        if node.generation != generation:
+            return
+        self.forget(node)
+        node.generation += 1
+        node.buffer = None
 
     async def _commit_text(self, node: FileNode, text: bytes) -> Head:
         """Commit a file's text onto its memory, whatever became of that meanwhile: the later text is not lost."""
@@ -212,7 +240,7 @@ class Saving:
             if due <= now:
                 try:
                     await self.commit(node)
-                except (ContentNotText, ContentTooLarge):
+                except (ContentNotText, ContentTooLarge, WriteRefused):
                     node.dirty_since = now  # half a text, perhaps: its close will tell
                     due = now + DIRTY_SECONDS
                 except (MemfsError, OSError) as error:
@@ -243,22 +271,23 @@ class Saving:
     async def _settle_asides(self, now: float) -> None:
         """Delete memories that were set aside and whose name nobody made again."""
         for aside in self._asides.due(now):
-            async with self._transactions.naming():
-                if self._asides.at(aside.path) != aside:
-                    continue
-                head = aside.head
-                parent = self._tree.find(aside.path.rpartition("/")[0] or "/")
-                emptied = self._tree.emptied(parent) if isinstance(parent, DirectoryNode) else []
-                try:
-                    await self._transactions.commit(
-                        [Delete(head.memory_id, expected_version=head.version_id)], emptied=emptied
-                    )
-                except NotFound:
-                    self._transactions.distrust()
-                except MemfsError as error:
-                    log.error("could not delete %s yet: %s", aside.path, error)
-                    continue
-                except Exception:
-                    log.exception("could not delete %s yet", aside.path)
-                    continue
-                self._asides.take(aside.path)
+            try:
+                async with self._transactions.naming():
+                    await self._delete_aside(aside)
+            except MemfsError as error:
+                log.error("could not delete %s yet: %s", aside.path, error)
+            except Exception:
+                # No request is there to be told, and the mount must outlive what went wrong with one memory.
+                log.exception("could not delete %s yet", aside.path)
+
+    async def _delete_aside(self, aside: Aside) -> None:
+        if self._asides.at(aside.path) != aside:
+            return
+        head = aside.head
+        parent = self._tree.find(aside.path.rpartition("/")[0] or "/")
+        emptied = self._tree.emptied(parent) if isinstance(parent, DirectoryNode) else []
+        try:
+            await self._transactions.commit([Delete(head.memory_id, expected_version=head.version_id)], emptied=emptied)
+        except NotFound:
+            self._transactions.distrust()
+        self._asides.take(aside.path)

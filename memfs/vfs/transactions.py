@@ -53,8 +53,9 @@ class Transactions:
     def follow(self) -> None:
         """Take over what changed in the store, with the lock of transactions held."""
         # The number is read first: a commit between the two is then seen as new again, never missed.
-        self._data_version = self._store.data_version()
+        data_version = self._store.data_version()
         changes = self._store.changes(self._tree.sequence)
+        self._data_version = data_version  # only now: a store that is gone is to be found gone each time
         self._asides.follow(changes)
         self._tree.follow(changes)
         self._scratch.settle_all()

@@ -6,6 +6,7 @@ from memfs.engine import Engine
 from memfs.model.errors import ReadOnly
 from memfs.model.mutations import Applied, Mutation
 from memfs.model.records import Access, Actor, Changes, Snapshot
+from memfs.workspace.accesses import Accesses
 from memfs.workspace.memories import Memories
 
 
@@ -15,9 +16,12 @@ class AttachedStore:
     Reads answer at once; ``commit`` and ``sync`` may wait and belong into a thread.
     """
 
-    def __init__(self, engine: Engine, memories: Memories, store_id: str, actor: Actor, access: Access) -> None:
+    def __init__(
+        self, engine: Engine, memories: Memories, accesses: Accesses, store_id: str, actor: Actor, access: Access
+    ) -> None:
         self._engine = engine
         self._memories = memories
+        self._accesses = accesses
         self.store_id = store_id
         self.actor = actor
         self.access = access
@@ -37,6 +41,10 @@ class AttachedStore:
     def content(self, version_id: str) -> bytes:
         """A version's bytes. Raises NotFound where they are gone."""
         return self._engine.content(version_id)
+
+    def note_access(self, memory_id: str) -> None:
+        """A memory was opened for reading; it is put on record later."""
+        self._accesses.note(memory_id)
 
     def commit(self, mutations: Sequence[Mutation]) -> Applied:
         """Apply mutations in one transaction, attributed to the actor. Raises ReadOnly and all that the rules raise."""

@@ -1,13 +1,29 @@
 """Rules for memories: what a path and a content may be, whoever writes."""
 
-from collections.abc import Sequence
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 
-from memfs.engine import Engine
+from memfs.engine import Engine, Limits
 from memfs.model import ids
-from memfs.model.errors import ContentNotText, ContentTooLarge, InvalidRequest
+from memfs.model.errors import ContentNotText, ContentTooLarge, InvalidRequest, WriteRefused
 from memfs.model.mutations import Applied, Create, Delete, KeepDirectory, MoveDirectory, Mutation, Update
 from memfs.model.paths import check_path, check_prefix
-from memfs.model.records import MAX_CONTENT_BYTES, MAX_DIRECTORIES, MAX_MEMORIES, Actor, Memory
+from memfs.model.records import (
+    MAX_CONTENT_BYTES,
+    MAX_DIRECTORIES,
+    MAX_MEMORIES,
+    AccessedMemory,
+    Actor,
+    Guards,
+    Head,
+    Memory,
+    MemoryPrefix,
+)
+from memfs.workspace.accesses import Accesses
+from memfs.workspace.guards import guard_content, guard_path
+
+_SHA256 = re.compile("[0-9a-fA-F]{64}")
 
 
 def check_content(content: bytes) -> None:
@@ -24,48 +40,228 @@ def check_content(content: bytes) -> None:
         ) from None
 
 
+def check_sha256(text: str) -> str:
+    """A hash as the engine keeps it: lower case. Raises InvalidRequest for what is none."""
+    if not _SHA256.fullmatch(text):
+        raise InvalidRequest(f"a content hash is 64 hexadecimal digits, not {text[:80]!r}")
+    return text.lower()
+
+
+def prepared(
+    guards: Guards, mutations: Sequence[Mutation], path_of: Callable[[str], str] | None = None
+) -> list[Mutation]:
+    """Mutations that the rules allow, with what a store's guards made of their contents.
+
+    ``path_of`` tells where a live memory is, for updates that leave its path. Raises InvalidPath, ContentTooLarge,
+    ContentNotText, WriteRefused, InvalidRequest where one memory is changed twice, and what ``path_of`` raises.
+    """
+    named = [m.memory_id for m in mutations if isinstance(m, Create | Update | Delete)]
+    if len(set(named)) < len(named):
+        # Each would be judged by the same head: a path would be lost, or a history go on after its end.
+        raise InvalidRequest("a batch creates, updates or deletes each memory once at most")
+    several = len(mutations) > 1
+    ready: list[Mutation] = []
+    for mutation in mutations:
+        match mutation:
+            case Create() | Update():
+                path = mutation.path
+                if path is not None:
+                    check_path(path)
+                elif guards.allowed_paths and path_of is not None:
+                    path = path_of(mutation.memory_id)
+                if path is not None:
+                    guard_path(guards, path)
+                if mutation.content is not None:
+                    try:
+                        content = _guarded(guards, mutation.content)
+                    except WriteRefused as error:
+                        raise WriteRefused(
+                            f"{path or mutation.memory_id}: {error}" if several else str(error)
+                        ) from None
+                    if content is not mutation.content:
+                        mutation = replace(mutation, content=content)
+            case KeepDirectory(path=directory) | MoveDirectory(new_path=directory):
+                check_path(directory)
+            case _:
+                pass
+        ready.append(mutation)
+    return ready
+
+
+def _guarded(guards: Guards, content: bytes) -> bytes:
+    check_content(content)
+    guarded = guard_content(guards, content)
+    if guarded is not content:
+        check_content(guarded)  # what stands for something masked may be longer than it
+    return guarded
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """A memory after a write; ``changed`` is whether that made a version."""
+
+    memory: Memory
+    changed: bool
+
+
+LIMITS = Limits(memories=MAX_MEMORIES, directories=MAX_DIRECTORIES)
+
+
 class Memories:
     """The memories of all stores."""
 
-    def __init__(self, engine: Engine) -> None:
+    def __init__(self, engine: Engine, accesses: Accesses) -> None:
         self._engine = engine
+        self._accesses = accesses
 
-    def list(self, store_id: str, prefix: str = "/", *, content: bool = False) -> list[Memory]:
-        """Live memories under a prefix (``/`` or ``/dir/``), in path order. Raises InvalidRequest, NotFound."""
+    def list(
+        self,
+        store_id: str,
+        prefix: str = "/",
+        *,
+        content: bool = False,
+        after: str | None = None,
+        limit: int | None = None,
+    ) -> list[Memory]:
+        """Live memories under a prefix (``/`` or ``/dir/``), in path order; ``after`` is the path that the page comes
+        after. Raises InvalidRequest, NotFound."""
         check_prefix(prefix)
-        return self._engine.memories(store_id, prefix, content=content)
+        return self._engine.memories(store_id, prefix, content=content, after=after, limit=limit)
+
+    def browse(
+        self,
+        store_id: str,
+        prefix: str = "/",
+        *,
+        depth: int = 0,
+        content: bool = False,
+        after: str | None = None,
+        limit: int | None = None,
+    ) -> Sequence[Memory | MemoryPrefix]:
+        """Like ``list``; depth 1 shows only what lies directly below the prefix, directories as markers.
+
+        Raises InvalidRequest, NotFound.
+        """
+        check_prefix(prefix)
+        if depth not in (0, 1):
+            raise InvalidRequest(f"depth is 0 (everything below) or 1 (what lies directly below), not {depth}")
+        if depth == 1:
+            return self._engine.children(store_id, prefix, content=content, after=after, limit=limit)
+        return self._engine.memories(store_id, prefix, content=content, after=after, limit=limit)
 
     def get(self, store_id: str, path_or_id: str) -> Memory:
-        """One live memory with its content, by path or by id. Raises NotFound, InvalidPath."""
+        """One live memory with its content, by path or by id; the read is noted. Raises NotFound, InvalidPath."""
+        memory = self._find(store_id, path_or_id)
+        self._accesses.note(memory.id)
+        return memory
+
+    def _find(self, store_id: str, path_or_id: str) -> Memory:
         if ids.is_id(path_or_id, ids.MEMORY):
             return self._engine.memory(store_id, path_or_id)
         check_path(path_or_id)
         return self._engine.memory_at(store_id, path_or_id)
 
-    def apply(self, store_id: str, mutations: Sequence[Mutation], actor: Actor) -> Applied:
+    def create(self, store_id: str, path: str, content: bytes, actor: Actor) -> Memory:
+        """Make a memory; never overwrites.
+
+        Raises PathConflict where the path, or one above or below it, is used, StoreFull, StoreArchived, WriteRefused,
+        InvalidPath, ContentTooLarge, ContentNotText.
+        """
+        memory_id = ids.new_id(ids.MEMORY)
+        _, head, stored = self._write(store_id, Create(memory_id, path, content), actor)
+        return _memory(store_id, head, head.updated_at, stored)
+
+    def update(
+        self,
+        store_id: str,
+        path_or_id: str,
+        actor: Actor,
+        *,
+        content: bytes | None = None,
+        path: str | None = None,
+        expected_sha256: str | None = None,
+    ) -> Written:
+        """Change a memory's content, path or both; None keeps what is there, and where nothing changes no version is
+        made.
+
+        Raises PreconditionFailed where the content has another hash than the expected one (but not where all is as
+        wanted already), NotFound, and what ``create`` raises.
+        """
+        if expected_sha256 is not None:
+            expected_sha256 = check_sha256(expected_sha256)
+        before = self._find(store_id, path_or_id)
+        mutation = Update(before.id, content=content, path=path, expected_sha256=expected_sha256)
+        applied, head, stored = self._write(store_id, mutation, actor)
+        if stored is None:
+            stored = before.content if head.sha256 == before.content_sha256 else self._engine.content(head.version_id)
+        return Written(_memory(store_id, head, before.created_at, stored), changed=applied.previous < applied.sequence)
+
+    def delete(self, store_id: str, path_or_id: str, actor: Actor, *, expected_sha256: str | None = None) -> Memory:
+        """Delete a memory, also of an archived store; its history stays. Returns what it was.
+
+        Raises NotFound, PreconditionFailed.
+        """
+        if expected_sha256 is not None:
+            expected_sha256 = check_sha256(expected_sha256)
+        memory = self._find(store_id, path_or_id)
+        mutation = Delete(memory.id, expected_sha256=expected_sha256)
+        self._engine.apply(store_id, [mutation], actor, limits=LIMITS, archived=True)
+        return memory
+
+    def unaccessed(self, store_id: str, before: str, prefix: str = "/") -> Sequence[AccessedMemory]:
+        """Live memories that were neither read nor written since a time. Raises InvalidRequest, NotFound."""
+        check_prefix(prefix)
+        self._accesses.record()
+        found = self._engine.accessed_memories(store_id, prefix, before=before)
+        # Where the database was busy, what was just read is not on record yet.
+        return [each for each in found if (self._accesses.noted(each.memory.id) or "") < before]
+
+    def expire(self, store_id: str, unaccessed: Sequence[AccessedMemory], actor: Actor) -> None:
+        """Delete memories that nobody uses, in one transaction; their histories stay.
+
+        Raises PreconditionFailed where one was changed since it was found, NotFound.
+        """
+        mutations = [Delete(found.memory.id, expected_version=found.memory.memory_version_id) for found in unaccessed]
+        if mutations:
+            self._engine.apply(store_id, mutations, actor, limits=LIMITS, archived=True)
+
+    def apply(
+        self, store_id: str, mutations: Sequence[Mutation], actor: Actor, *, unchanged_since: int | None = None
+    ) -> Applied:
         """Apply a batch in one transaction, all of it or nothing.
 
-        Raises InvalidPath, ContentTooLarge, ContentNotText, InvalidRequest where one memory is changed twice, and what
-        ``Engine.apply`` raises.
+        What a guard masks is stored masked: the heads that come back tell by their hash. Raises what ``prepared`` and
+        ``Engine.apply`` raise.
         """
-        named = [m.memory_id for m in mutations if isinstance(m, Create | Update | Delete)]
-        if len(set(named)) < len(named):
-            # Each would be judged by the same head: a path would be lost, or a history go on after its end.
-            raise InvalidRequest("a batch creates, updates or deletes each memory once at most")
-        for mutation in mutations:
-            match mutation:
-                case Create(path=path, content=content):
-                    check_path(path)
-                    check_content(content)
-                case Update(path=new_path, content=new_content):
-                    if new_path is not None:
-                        check_path(new_path)
-                    if new_content is not None:
-                        check_content(new_content)
-                case KeepDirectory(path=path) | MoveDirectory(new_path=path):
-                    check_path(path)
-                case _:
-                    pass
-        return self._engine.apply(
-            store_id, mutations, actor, max_memories=MAX_MEMORIES, max_directories=MAX_DIRECTORIES
+        ready = self._prepared(store_id, mutations)
+        return self._engine.apply(store_id, ready, actor, limits=LIMITS, unchanged_since=unchanged_since)
+
+    def _prepared(self, store_id: str, mutations: Sequence[Mutation]) -> Sequence[Mutation]:
+        return prepared(
+            self._engine.guards(store_id),
+            mutations,
+            lambda memory_id: self._engine.memory(store_id, memory_id).path,
         )
+
+    def _write(self, store_id: str, mutation: Create | Update, actor: Actor) -> tuple[Applied, Head, bytes | None]:
+        """Apply one write; returns the head and the content as it was stored."""
+        (ready,) = self._prepared(store_id, [mutation])
+        assert isinstance(ready, Create | Update)
+        applied = self._engine.apply(store_id, [ready], actor, limits=LIMITS)
+        head = applied.heads[mutation.memory_id]
+        assert head is not None
+        return applied, head, ready.content
+
+
+def _memory(store_id: str, head: Head, created_at: str, content: bytes | None) -> Memory:
+    return Memory(
+        id=head.memory_id,
+        memory_store_id=store_id,
+        memory_version_id=head.version_id,
+        path=head.path,
+        content_size_bytes=head.size,
+        content_sha256=head.sha256,
+        created_at=created_at,
+        updated_at=head.updated_at,
+        content=content,
+    )

@@ -1,12 +1,17 @@
 """Rules for stores, and finding one by what a person calls it."""
 
 import unicodedata
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 
 from memfs.engine import Engine
 from memfs.model import ids
-from memfs.model.errors import AmbiguousName, InvalidRequest, NotFound
+from memfs.model.errors import AmbiguousName, InvalidRequest, NotFound, StoreArchived
+from memfs.model.mutations import Create, KeepDirectory, Mutation
 from memfs.model.paths import slug
-from memfs.model.records import Store, now
+from memfs.model.records import Actor, FileAttributes, Guards, Store, now
+from memfs.workspace.guards import check_guards
+from memfs.workspace.memories import LIMITS, prepared
 
 MAX_NAME = 255
 MAX_DESCRIPTION = 1_024
@@ -49,13 +54,129 @@ class Stores:
         self._engine.insert_store(store)
         return store
 
-    def list(self, *, include_archived: bool = False) -> list[Store]:
-        """All stores, oldest first."""
-        return self._engine.stores(include_archived=include_archived)
+    def list(
+        self,
+        *,
+        include_archived: bool = False,
+        created_from: str | None = None,
+        created_to: str | None = None,
+        after: str | None = None,
+        limit: int | None = None,
+    ) -> list[Store]:
+        """Stores, oldest first; ``after`` is the id that the page comes after. Times are inclusive."""
+        return self._engine.stores(
+            include_archived=include_archived,
+            created_from=created_from,
+            created_to=created_to,
+            after=after,
+            limit=limit,
+        )
+
+    def get(self, store_id: str) -> Store:
+        """One store by its id. Raises NotFound."""
+        return self._engine.store(store_id)
+
+    def update(
+        self,
+        store_id: str,
+        *,
+        name: str | None = None,
+        description: str | None = None,
+        metadata: Mapping[str, str | None] | None = None,
+    ) -> Store:
+        """Change a store's fields; None keeps one. In ``metadata`` a value replaces or adds a key, None removes it.
+
+        Sessions that have the store keep its name and description of their beginning. Raises NotFound, InvalidRequest,
+        StoreArchived.
+        """
+
+        def change(store: Store) -> Store:
+            pairs = {**store.metadata, **(metadata or {})}
+            changed = replace(
+                store,
+                name=store.name if name is None else name,
+                description=store.description if description is None else description,
+                metadata={key: value for key, value in pairs.items() if value is not None},
+            )
+            check_store(changed.name, changed.description, changed.metadata)
+            return changed
+
+        return self._update(store_id, change)
+
+    def set_guards(self, store_id: str, guards: Guards | Callable[[Guards], Guards]) -> Store:
+        """Replace a store's guards, or change them; what is in it already stays.
+
+        Raises NotFound, InvalidRequest, StoreArchived.
+        """
+
+        def change(store: Store) -> Store:
+            wanted = guards(store.guards) if callable(guards) else guards
+            check_guards(wanted)
+            return replace(store, guards=wanted)
+
+        return self._update(store_id, change)
+
+    def _update(self, store_id: str, change: Callable[[Store], Store]) -> Store:
+        def dated(store: Store) -> Store:
+            if store.archived_at is not None:
+                raise StoreArchived(f"the store {store.name!r} ({store.id}) is archived: it can only be read")
+            changed = change(store)
+            return store if changed == store else replace(changed, updated_at=now())
+
+        return self._engine.update_store(store_id, dated)
 
     def archive(self, store_id: str) -> Store:
-        """Make a store read-only for ever, everywhere at once. Raises NotFound."""
-        return self._engine.archive_store(store_id, now())
+        """Make a store read-only for ever, everywhere at once; a second time changes nothing. Raises NotFound."""
+
+        def change(store: Store) -> Store:
+            if store.archived_at is not None:
+                return store
+            moment = now()
+            return replace(store, archived_at=moment, updated_at=moment)
+
+        return self._engine.update_store(store_id, change)
+
+    def delete(self, store_id: str) -> None:
+        """Remove a store with its memories, its history and its attachments, and every byte of them from the file.
+
+        Raises NotFound. Raises Busy or StorageFailed also where the store is gone, but not all of its bytes: doing
+        anything to the workspace from the command line, or ``Workspace.scrub``, tries again.
+        """
+        self._engine.delete_store(store_id)
+        self._engine.scrub()
+
+    def copy(self, store_id: str, name: str, actor: Actor, *, description: str | None = None) -> Store:
+        """Make a new store with the memories, directories, metadata and guards of another, but without its history.
+
+        The copies are new memories, created by ``actor``. None takes the description over. Raises NotFound,
+        InvalidRequest, and WriteRefused where a guard would not let a memory be written today.
+        """
+        snapshot = self._engine.snapshot(store_id)
+        source = snapshot.store
+        moment = now()
+        store = Store(
+            id=ids.new_id(ids.MEMORY_STORE),
+            name=name,
+            description=source.description if description is None else description,
+            metadata=source.metadata,
+            created_at=moment,
+            updated_at=moment,
+            guards=source.guards,
+        )
+        check_store(store.name, store.description, store.metadata)
+
+        def kept(attributes: FileAttributes) -> FileAttributes:
+            return replace(attributes, inode=None)
+
+        mutations: Sequence[Mutation] = [
+            *(KeepDirectory(directory.path, kept(directory.attributes)) for directory in snapshot.directories),
+            *(
+                Create(ids.new_id(ids.MEMORY), head.path, self._engine.content(head.version_id), kept(head.attributes))
+                for head in sorted(snapshot.heads, key=lambda head: head.path)
+            ),
+        ]
+        self._engine.insert_filled_store(store, prepared(store.guards, mutations), actor, limits=LIMITS)
+        return store
 
     def resolve(self, text: str) -> Store:
         """The store with this id, or the only one with this name, or else the only one with this slug.

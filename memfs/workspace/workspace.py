@@ -5,21 +5,30 @@ from types import TracebackType
 
 from memfs.engine import Engine, SqliteEngine
 from memfs.model.records import Access, Actor
+from memfs.workspace.accesses import Accesses
 from memfs.workspace.attached import AttachedStore
 from memfs.workspace.memories import Memories
+from memfs.workspace.restoring import Restoring
+from memfs.workspace.retention import Retention
 from memfs.workspace.sessions import Sessions
 from memfs.workspace.stores import Stores
 from memfs.workspace.versions import Versions
 
 
 class Workspace:
-    """Entry to everything: ``stores``, ``memories``, ``versions``, ``sessions``. A context manager that closes."""
+    """Entry to everything: ``stores``, ``memories``, ``versions``, ``restoring``, ``retention``, ``sessions``.
+
+    ``accesses`` notes reads. A context manager that closes.
+    """
 
     def __init__(self, engine: Engine) -> None:
         self.engine = engine
+        self.accesses = Accesses(engine)
         self.stores = Stores(engine)
-        self.memories = Memories(engine)
-        self.versions = Versions(engine)
+        self.memories = Memories(engine, self.accesses)
+        self.versions = Versions(engine, self.memories)
+        self.restoring = Restoring(engine, self.memories)
+        self.retention = Retention(engine)
         self.sessions = Sessions(engine, self.stores)
 
     @classmethod
@@ -29,10 +38,15 @@ class Workspace:
 
     def attached(self, store_id: str, actor: Actor, access: Access) -> AttachedStore:
         """One store as an actor with this access sees it."""
-        return AttachedStore(self.engine, self.memories, store_id, actor, access)
+        return AttachedStore(self.engine, self.memories, self.accesses, store_id, actor, access)
+
+    def scrub(self, *, anyway: bool = False, wait: bool = True) -> bool:
+        """Finish what a redaction or the deletion of a store began and could not end (see ``Engine.scrub``)."""
+        return self.engine.scrub(anyway=anyway, wait=wait)
 
     def close(self) -> None:
-        """Let go of the database."""
+        """Put reads on record, and let go of the database."""
+        self.accesses.record()
         self.engine.close()
 
     def __enter__(self) -> "Workspace":

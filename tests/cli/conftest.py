@@ -17,9 +17,9 @@ def run(db: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
     for name in ("MEMFS_DB", "MEMFS_DEBUG", "XDG_DATA_HOME"):
         monkeypatch.delenv(name, raising=False)
 
-    def run(*arguments: str | Path, code: int = 0, database: Path | None = db) -> Result:
+    def run(*arguments: str | Path, code: int = 0, database: Path | None = db, stdin: bytes = b"") -> Result:
         chosen = [] if database is None else ["--db", str(database)]
-        result = CliRunner().invoke(main, [*chosen, *map(str, arguments)], prog_name="memfs")
+        result = CliRunner().invoke(main, [*chosen, *map(str, arguments)], input=stdin, prog_name="memfs")
         assert result.exit_code == code, (result.output, result.exception)
         return result
 

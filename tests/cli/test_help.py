@@ -3,15 +3,14 @@
 import os
 import shlex
 from collections.abc import Iterator
+from hashlib import sha256
 from pathlib import Path
 
 import click
 import pytest
 
 from memfs.cli.main import main
-from memfs.model import ids
-from memfs.model.mutations import Create
-from memfs.model.records import Actor
+from memfs.model.records import Actor, now
 from memfs.workspace import Workspace
 from tests.cli.conftest import Run
 
@@ -45,12 +44,30 @@ def test_the_commands_are_those_that_are_documented() -> None:
         "store create",
         "store list",
         "store show",
+        "store update",
+        "store copy",
+        "store archive",
+        "store delete",
+        "store restore",
+        "store guard",
         "store import",
         "store export",
+        "memory create",
+        "memory update",
+        "memory edit",
+        "memory delete",
         "memory list",
         "memory show",
+        "memory expire",
         "version list",
         "version show",
+        "version diff",
+        "version restore",
+        "version redact",
+        "version prune",
+        "version export",
+        "settings show",
+        "settings set",
         "completion",
     } <= ALL.keys()
 
@@ -89,18 +106,25 @@ def test_the_examples_work(
 ) -> None:
     if name != "":
         store = workspace.stores.create("User preferences")
-        content = [Create(ids.new_id(ids.MEMORY), "/editor/vim.md", b"set number\n")]
-        workspace.memories.apply(store.id, content, Actor("user_actor", "alice"))
+        made = workspace.memories.create(store.id, "/editor/vim.md", b"one\n", Actor("user_actor", "alice"))
+        for content in (b"two\n", b"set number\n"):
+            workspace.memories.update(store.id, made.id, Actor("user_actor", "alice"), content=content)
     monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("VISUAL", raising=False)
+    monkeypatch.setenv("EDITOR", "true")
     os.makedirs("notes")
     Path("notes/a.md").write_text("a\n")
-    version = "memver_01M8NMQFRQEHGZHQHXSA2763V0"  # stands in the help for one that exists
-    real = [found.id for store in workspace.stores.list() for found in workspace.versions.list(store.id)]
+    # These stand in the help for versions that exist, and are nobody's head.
+    versions = ["memver_01M8NMQFRQEHGZHQHXSA2763V0", "memver_01M8NP6DRZ0JJCKNGD96Z9CQNS"]
+    real = [found.id for store in workspace.stores.list() for found in reversed(workspace.versions.list(store.id))]
+    time = "2026-11-30T09:12:01Z"  # stands for one at which there was something
     ran = 0
     for line in examples(ALL.get(name, main)):
         line = line.removeprefix("id=$(").removesuffix(")") if line.startswith("id=") else line
         if line.startswith("memfs "):
-            words = [real[0] if word == version else word for word in shlex.split(line)[1:]]
+            stand_ins = {time: now(), "$hash": sha256(b"set number\n").hexdigest()}
+            stand_ins |= zip(versions, real, strict=False)
+            words = [stand_ins.get(word, word) for word in shlex.split(line)[1:]]
             run(*words[: words.index("|")] if "|" in words else words)
             ran += 1
     assert ran

@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 
 from memfs.cli import exits
-from memfs.cli.context import actor
 from memfs.model import ids
 from memfs.model.records import Store
 from memfs.workspace import Workspace
@@ -63,7 +62,7 @@ def test_create_makes_no_database_for_a_store_that_cannot_be(run: Run, db: Path,
         ["memory", "list", "x"],
         ["memory", "show", "x", "/a"],
         ["version", "list", "x"],
-        ["version", "show", "memver_01M8NMQFRQEHGZHQHXSA2763V0"],
+        ["version", "show", "nothing", "memver_01M8NMQFRQEHGZHQHXSA2763V0"],
     ],
 )
 def test_only_create_makes_a_database(run: Run, db: Path, arguments: list[str]) -> None:
@@ -139,62 +138,3 @@ def test_a_store_that_is_unknown_or_ambiguous(run: Run, workspace: Workspace) ->
     for _ in range(2):
         workspace.stores.create("Notes")
     assert "use the id" in run("store", "show", "Notes", code=exits.INVALID).stderr
-
-
-def test_import_and_export(run: Run, workspace: Workspace, store: Store, tmp_path: Path) -> None:
-    source = tmp_path / "source"
-    (source / "a").mkdir(parents=True)
-    (source / "a" / "crlf.md").write_bytes(b"one\r\n")
-    (source / "same.md").write_bytes(b"same")
-    result = run("store", "import", "user-preferences", source)
-    assert result.stdout == "created 2, modified 0, unchanged 0\n"
-    assert result.stderr == "", "no progress bar where stderr is no terminal"
-    (source / "a" / "crlf.md").write_bytes(b"two\r\n")
-    assert run("store", "import", store.id, source).stdout == "created 0, modified 1, unchanged 1\n"
-    (version, *_) = workspace.versions.list(store.id)
-    assert version.created_by == actor()
-    assert version.created_by.type == "user_actor"
-    target = tmp_path / "target"
-    assert run("store", "export", store.id, target).stdout == f"exported 2 memories to {target}\n"
-    assert (target / "a" / "crlf.md").read_bytes() == b"two\r\n"
-    assert "not empty" in run("store", "export", store.id, target, code=exits.INVALID).stderr
-
-
-def test_import_reports_what_is_invalid(run: Run, workspace: Workspace, store: Store, tmp_path: Path) -> None:
-    source = tmp_path / "source"
-    source.mkdir()
-    (source / "good.md").write_bytes(b"good")
-    (source / "bad.png").write_bytes(b"\x89PNG")
-    (source / os.fsdecode(b"caf\xe9\n")).write_bytes(b"")
-    result = run("store", "import", store.id, source, code=exits.REFUSED)
-    assert result.stdout == ""
-    first, second, last = result.stderr.splitlines()
-    assert first.startswith("memfs: /bad.png: the content is not UTF-8 text")
-    assert second == "memfs: /caf\\udce9\\n: its name is not UTF-8"
-    assert "nothing was imported" in last
-    assert "--skip-invalid" in last
-    assert workspace.memories.list(store.id) == []
-    skipping = run("store", "import", store.id, source, "--skip-invalid")
-    assert skipping.stdout == "created 1, modified 0, unchanged 0, skipped 2\n"
-    assert skipping.stderr.splitlines() == [first, second]
-    assert [memory.path for memory in workspace.memories.list(store.id)] == ["/good.md"]
-
-
-def test_import_of_what_is_no_directory(run: Run, store: Store, tmp_path: Path) -> None:
-    assert "is not a directory" in run("store", "import", store.id, tmp_path / "no", code=exits.INVALID).stderr
-
-
-def test_import_into_an_archived_store(run: Run, workspace: Workspace, store: Store, tmp_path: Path) -> None:
-    workspace.stores.archive(store.id)
-    (tmp_path / "source").mkdir()
-    (tmp_path / "source" / "a").write_bytes(b"a")
-    assert "archived" in run("store", "import", store.id, tmp_path / "source", code=exits.REFUSED).stderr
-
-
-def test_import_over_a_directory_is_a_conflict(run: Run, store: Store, tmp_path: Path) -> None:
-    for name, path in (("one", "a/b"), ("two", "a")):
-        target = tmp_path / name / path
-        target.parent.mkdir(parents=True)
-        target.write_bytes(b"")
-    run("store", "import", store.id, tmp_path / "one")
-    run("store", "import", store.id, tmp_path / "two", code=exits.CONFLICT)

@@ -1,8 +1,9 @@
 """What every engine must do (``memfs.engine.protocol``). A new engine is one line in ``tests/engine/engines.py``."""
 
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import closing
+from dataclasses import replace
 from functools import partial
 from hashlib import sha256
 from itertools import pairwise
@@ -13,7 +14,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from memfs.engine import Engine, VersionFilter
+from memfs.engine import Engine, Limits, VersionFilter
 from memfs.model import ids
 from memfs.model.errors import MemfsError, NotFound, PathConflict, PreconditionFailed, StoreArchived, StoreFull
 from memfs.model.mutations import (
@@ -29,83 +30,30 @@ from memfs.model.mutations import (
 )
 from memfs.model.paths import ancestors
 from memfs.model.records import (
-    MAX_DIRECTORIES,
     MAX_MEMORIES,
-    Actor,
     Attachment,
     Changes,
-    Directory,
     FileAttributes,
     Head,
     Memory,
     MemoryVersion,
     Session,
-    Snapshot,
     Store,
     now,
 )
-from tests.engine.engines import ENGINES
+from tests.engine.harness import (
+    AGENT,
+    ALICE,
+    apply,
+    comparable,
+    create,
+    follow,
+    history,
+    new_store,
+    paths,
+    state,
+)
 from tests.processes import finish, python, tell
-
-ALICE = Actor("user_actor", "alice")
-AGENT = Actor("session_actor", ids.new_id(ids.SESSION))
-
-
-@pytest.fixture(params=ENGINES)
-def reopen(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[[], Engine]:
-    """Opens the test's workspace, each time as another process would."""
-    opener = ENGINES[request.param]
-    return lambda: opener(tmp_path)
-
-
-@pytest.fixture
-def engine(reopen: Callable[[], Engine]) -> Iterator[Engine]:
-    with closing(reopen()) as opened:
-        yield opened
-
-
-def new_store(engine: Engine, name: str = "Notes") -> str:
-    store = Store(ids.new_id(ids.MEMORY_STORE), name, "", {}, now(), now())
-    engine.insert_store(store)
-    return store.id
-
-
-@pytest.fixture
-def store_id(engine: Engine) -> str:
-    return new_store(engine)
-
-
-def apply(
-    engine: Engine, store_id: str, *mutations: Mutation, actor: Actor = ALICE, room: int = MAX_MEMORIES
-) -> Applied:
-    return engine.apply(store_id, mutations, actor, max_memories=room, max_directories=MAX_DIRECTORIES)
-
-
-def create(engine: Engine, store_id: str, path: str, content: bytes = b"text\n") -> str:
-    """Make a memory; returns its id."""
-    memory_id = ids.new_id(ids.MEMORY)
-    apply(engine, store_id, Create(memory_id, path, content))
-    return memory_id
-
-
-def history(engine: Engine, store_id: str, memory_id: str | None = None, **how: Any) -> list[MemoryVersion]:
-    """Versions, the oldest first."""
-    where = VersionFilter(memory_id=memory_id)
-    options = {"limit": None, "before": None, "content": True} | how
-    return engine.versions(store_id, where, **options)[::-1]
-
-
-def state(engine: Engine, store_id: str) -> tuple[Snapshot, list[MemoryVersion]]:
-    """Everything that a refused batch must leave as it was."""
-    snapshot = engine.snapshot(store_id)
-    heads = sorted(snapshot.heads, key=lambda head: head.path)
-    return Snapshot(snapshot.sequence, snapshot.store, heads, snapshot.directories), history(engine, store_id)
-
-
-def paths(engine: Engine, store_id: str) -> dict[str, str]:
-    """Where the live memories are: path to id."""
-    return {head.path: head.memory_id for head in engine.snapshot(store_id).heads}
-
 
 # One memory
 
@@ -138,7 +86,7 @@ def test_a_created_memory_is_live_with_one_version(engine: Engine, store_id: str
     assert engine.snapshot(store_id).heads == [head]
     assert engine.memory_at(store_id, "/a/b.md") == memory
     assert engine.content(version.id) == content
-    assert engine.version(version.id) == version
+    assert engine.version(version.memory_store_id, version.id) == version
 
 
 def test_an_update_moves_the_head_and_keeps_the_old_version(engine: Engine, store_id: str) -> None:
@@ -503,7 +451,7 @@ def test_a_store_is_full_at_exactly_2_000_memories(engine: Engine, store_id: str
 
 def test_the_number_of_kept_directories_is_limited(engine: Engine, store_id: str) -> None:
     def keep(*paths: str) -> None:
-        engine.apply(store_id, [KeepDirectory(p) for p in paths], ALICE, max_memories=1, max_directories=2)
+        engine.apply(store_id, [KeepDirectory(p) for p in paths], ALICE, limits=Limits(1, 2))
 
     keep("/a", "/b")
     keep("/a")  # is there already
@@ -610,6 +558,27 @@ def test_history_is_paged_and_filtered(engine: Engine, store_id: str) -> None:
         engine.versions(ids.new_id(ids.MEMORY_STORE), VersionFilter(), limit=1, before=None, content=False)
 
 
+@pytest.mark.parametrize("size", [1, 2, 3, 7, 100])
+def test_history_is_paged_from_its_beginning_too(engine: Engine, store_id: str, size: int) -> None:
+    created = [create(engine, store_id, f"/{number}", str(number).encode()) for number in range(4)]
+    for memory_id in created[:3]:
+        apply(engine, store_id, Delete(memory_id), actor=AGENT)
+    create(engine, new_store(engine), "/elsewhere")
+    for where in (VersionFilter(), VersionFilter(operation="created"), VersionFilter(session_id=AGENT.id)):
+        everything = engine.versions(store_id, where, limit=None, content=True)[::-1]
+        seen: list[MemoryVersion] = []
+        while True:
+            after = seen[-1].sequence if seen else None
+            page = engine.versions(store_id, where, limit=size, after=after, oldest_first=True, content=True)
+            seen += page
+            if len(page) < size:
+                break
+        assert seen == everything
+        first, last = everything[0].sequence, everything[-1].sequence
+        between = engine.versions(store_id, where, limit=None, after=first, before=last, oldest_first=True)
+        assert [version.id for version in between] == [version.id for version in everything[1:-1]]
+
+
 # Listing
 
 
@@ -648,9 +617,8 @@ def test_an_archived_store_refuses_changes_and_can_be_read(engine: Engine, store
     memory_id = create(engine, store_id, "/a", b"one")
     before = engine.snapshot(store_id)
     at = now()
-    archived = engine.archive_store(store_id, at)
+    archived = engine.update_store(store_id, lambda store: replace(store, archived_at=at, updated_at=at))
     assert (archived.archived_at, archived.updated_at) == (at, at)
-    assert engine.archive_store(store_id, now()) == archived, "archiving twice changes nothing"
     for mutation in (
         Create(ids.new_id(ids.MEMORY), "/b", b""),
         Update(memory_id, content=b"two"),
@@ -674,7 +642,7 @@ def test_what_is_not_there_is_not_found(engine: Engine, store_id: str) -> None:
     memory_id = create(engine, elsewhere, "/a")
     missing: list[Callable[[], object]] = [
         lambda: engine.store(no_store),
-        lambda: engine.archive_store(no_store, now()),
+        lambda: engine.update_store(no_store, lambda store: store),
         lambda: engine.snapshot(no_store),
         lambda: engine.memories(no_store, "/", content=False),
         lambda: engine.memory(no_store, memory_id),
@@ -682,7 +650,7 @@ def test_what_is_not_there_is_not_found(engine: Engine, store_id: str) -> None:
         lambda: engine.memory_id_for(no_store, "/a"),
         lambda: apply(engine, no_store),
         lambda: engine.changes(no_store, 0),
-        lambda: engine.version(ids.new_id(ids.MEMORY_VERSION)),
+        lambda: engine.version(store_id, ids.new_id(ids.MEMORY_VERSION)),
         lambda: engine.content(ids.new_id(ids.MEMORY_VERSION)),
         lambda: engine.session(ids.new_id(ids.SESSION)),
         lambda: engine.memory_at(store_id, "/never"),
@@ -721,26 +689,6 @@ def test_a_session_keeps_its_attachments_in_order(engine: Engine) -> None:
 
 
 # Following
-
-
-def follow(snapshot: Snapshot, changes: Changes) -> Snapshot:
-    """What a mirror does with changes."""
-    heads: dict[str, Head | None] = {head.memory_id: head for head in snapshot.heads}
-    heads.update(changes.heads)
-    return Snapshot(
-        changes.sequence,
-        snapshot.store if changes.store is None else changes.store,
-        [head for head in heads.values() if head is not None],
-        snapshot.directories if changes.directories is None else changes.directories,
-    )
-
-
-def comparable(snapshot: Snapshot) -> tuple[Store, list[Head], list[Directory]]:
-    return (
-        snapshot.store,
-        sorted(snapshot.heads, key=lambda head: head.path),
-        sorted(snapshot.directories, key=lambda directory: directory.path),
-    )
 
 
 def test_a_batch_tells_which_numbers_its_changes_have(engine: Engine, store_id: str) -> None:
@@ -911,6 +859,7 @@ def test_two_processes_that_write_at_once_lose_nothing(
     code = """
 import sys
 from pathlib import Path
+from memfs.engine import Limits
 from memfs.model import ids
 from memfs.model.errors import PreconditionFailed
 from memfs.model.mutations import Create, Update
@@ -929,7 +878,7 @@ for step in range(int(rounds)):
                    expected_version=shared.memory_version_id),
         ]
         try:
-            engine.apply(store_id, batch, actor, max_memories=2000, max_directories=10)
+            engine.apply(store_id, batch, actor, limits=Limits(2000, 10))
             break
         except PreconditionFailed:
             pass

@@ -8,17 +8,19 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
+from hashlib import sha256
 from pathlib import Path
 
 import pytest
 
-from memfs.engine import SqliteEngine, sqlite
+from memfs.engine import SqliteEngine, opening
 from memfs.engine.schema import APPLICATION_ID
 from memfs.model import ids
 from memfs.model.errors import Busy, NotFound, StorageFailed, StorageFull, UnusableDatabase
-from memfs.model.mutations import Create, Delete, Update
+from memfs.model.mutations import Create, Delete, KeepDirectory, Update
 from memfs.model.records import Actor, Store, now
 from memfs.workspace import Workspace
+from memfs.workspace.sessions import Resource
 from tests.processes import finish, hear, python, tell
 
 ALICE = Actor("user_actor", "alice")
@@ -175,6 +177,239 @@ def test_a_read_only_engine_follows_what_others_write(workspace: Workspace, stor
         assert [memory.path for memory in reading.memories.list(store.id)] == ["/a"]
 
 
+# Recording reads
+
+
+DAY_ONE, DAY_TWO = "2100-01-01T00:00:00.000000Z", "2100-01-02T00:00:00.000000Z"
+
+
+def accessed_at(db: Path) -> dict[str, str]:
+    with plain(db) as connection:
+        return dict(connection.execute("SELECT memory_id, accessed_at FROM memory_accesses"))
+
+
+def test_a_read_only_engine_records_reads(workspace: Workspace, store: Store, db: Path) -> None:
+    memory_id = write(workspace, store, "/a", b"one")
+    with closing(SqliteEngine(db, read_only=True)) as reading:
+        reading.record_accesses({memory_id: DAY_ONE, ids.new_id(ids.MEMORY): DAY_ONE})
+        assert accessed_at(db) == {memory_id: DAY_ONE}
+        with pytest.raises(StorageFailed, match="reading only"):
+            reading.delete_store(store.id)
+        reading.record_accesses({memory_id: DAY_TWO})
+    assert accessed_at(db) == {memory_id: DAY_TWO}
+    with pytest.raises(StorageFailed, match="closed"):
+        reading.record_accesses({memory_id: "2100-01-03T00:00:00.000000Z"})
+
+
+def test_reads_are_recorded_and_nothing_else_by_an_engine_that_only_reads(
+    workspace: Workspace, store: Store, db: Path, tmp_path: Path
+) -> None:
+    """Every kind of statement that could write, change the schema, reach another file or loosen the connection."""
+    memory_id = write(workspace, store, "/a", b"one")
+    with plain(db) as connection:
+        before = list(connection.iterdump())
+    with closing(SqliteEngine(db, read_only=True)) as reading:
+        reading.record_accesses({memory_id: DAY_ONE})
+        recorder = reading._recorder
+        assert recorder is not None
+        tables = {
+            "workspace": "retention_days",
+            "memory_stores": "name",
+            "contents": "bytes",
+            "changes": "subject",
+            "memory_versions": "path",
+            "memories": "path",
+            "kept_directories": "path",
+            "sessions": "ended_at",
+            "session_attachments": "access",
+            "sqlite_sequence": "seq",
+            "_sqlite_migrations": "name",
+        }
+        refused = [
+            "DELETE FROM memory_accesses",
+            *(f"DELETE FROM {table}" for table in tables),
+            *(f"DELETE FROM {table} WHERE 0" for table in tables),
+            *(f"UPDATE {table} SET {column} = 'x'" for table, column in tables.items()),
+            *(f"INSERT INTO {table} SELECT * FROM {table}" for table in tables),
+            *(f"REPLACE INTO {table} SELECT * FROM {table}" for table in tables),
+            *(f"DROP TABLE {table}" for table in tables),
+            *(f"ALTER TABLE {table} ADD COLUMN more" for table in tables),
+            *(f"ALTER TABLE {table} RENAME TO another" for table in tables),
+            "UPDATE sqlite_master SET sql = ''",
+            "DELETE FROM sqlite_master",
+            "CREATE TABLE t (a)",
+            "CREATE TABLE t AS SELECT * FROM contents",
+            "CREATE TEMP TABLE t (a)",
+            "CREATE INDEX i ON memories (updated_at)",
+            "CREATE VIEW v AS SELECT 1",
+            "CREATE TRIGGER t AFTER INSERT ON memory_accesses BEGIN DELETE FROM memories; END",
+            "CREATE TEMP TRIGGER t AFTER INSERT ON memory_accesses BEGIN DELETE FROM memories; END",
+            "CREATE VIRTUAL TABLE t USING fts5 (a)",
+            "DROP INDEX memories_of_head",
+            "DROP VIEW history",
+            "VACUUM",
+            f"VACUUM INTO '{tmp_path}/copy'",
+            "REINDEX",
+            "ANALYZE",
+            f"ATTACH '{tmp_path}/other' AS other",
+            "DETACH main",
+            "SAVEPOINT s",
+            "PRAGMA user_version = 1",
+            "PRAGMA application_id = 1",
+            "PRAGMA journal_mode = DELETE",
+            "PRAGMA wal_checkpoint(TRUNCATE)",
+            "PRAGMA foreign_keys = OFF",
+            "PRAGMA ignore_check_constraints = ON",
+            "PRAGMA writable_schema = ON",
+            "PRAGMA secure_delete = OFF",
+            "PRAGMA optimize",
+            "PRAGMA incremental_vacuum",
+            "SELECT load_extension('x')",
+        ]
+        for statement in refused:
+            with pytest.raises(sqlite3.DatabaseError, match=r"not authorized|denied|may not be"):
+                recorder.execute(statement)
+            assert not recorder.in_transaction
+        reading.record_accesses({memory_id: DAY_TWO})
+    with plain(db) as connection:
+        connection.execute("DELETE FROM memory_accesses")
+        assert list(connection.iterdump()) == before
+    assert sorted(path.name for path in tmp_path.iterdir() if "memfs.db" not in path.name) == []
+
+
+@pytest.mark.parametrize("read_only", [True, False])
+def test_recording_reads_never_waits_for_another_process(
+    workspace: Workspace, store: Store, db: Path, read_only: bool
+) -> None:
+    memory_id = write(workspace, store, "/a", b"one")
+    with closing(SqliteEngine(db, read_only=read_only)) as engine, python(HOLD, db) as holder:
+        assert hear(holder) == "held"
+        start = time.monotonic()
+        with pytest.raises(Busy):
+            engine.record_accesses({memory_id: DAY_ONE})
+        assert time.monotonic() - start < opening.LOCK_TIMEOUT_SECONDS / 3
+        engine.record_accesses({})
+        tell(holder)
+        finish(holder)
+        engine.record_accesses({memory_id: DAY_ONE})
+        assert accessed_at(db) == {memory_id: DAY_ONE}
+        if not read_only:
+            # Its other writes wait again.
+            (timeout,) = engine._writer.execute("PRAGMA busy_timeout").fetchone()  # type: ignore[union-attr]
+            assert timeout == opening.LOCK_TIMEOUT_SECONDS * 1000
+
+
+def test_recording_reads_never_waits_for_a_write_of_its_own_process(
+    workspace: Workspace, store: Store, db: Path
+) -> None:
+    """A mount's commit may be waiting for another process, with the connection in its hands."""
+    memory_id = write(workspace, store, "/a", b"one")
+    with python(HOLD, db) as holder:
+        assert hear(holder) == "held"
+        thread = threading.Thread(target=write, args=(workspace, store, "/b", b"waits"))
+        thread.start()
+        engine = workspace.engine
+        assert isinstance(engine, SqliteEngine)
+        while not engine._write_lock.locked():
+            time.sleep(0.001)
+        start = time.monotonic()
+        with pytest.raises(Busy):
+            engine.record_accesses({memory_id: DAY_ONE})
+        assert time.monotonic() - start < opening.LOCK_TIMEOUT_SECONDS / 3
+        assert thread.is_alive()
+        tell(holder)
+        thread.join()
+        finish(holder)
+    engine.record_accesses({memory_id: DAY_ONE})
+    assert accessed_at(db) == {memory_id: DAY_ONE}
+
+
+def test_a_read_within_an_hour_of_the_recorded_one_is_no_write(workspace: Workspace, store: Store, db: Path) -> None:
+    memory_id = write(workspace, store, "/a", b"one")
+    engine = workspace.engine
+    engine.record_accesses({memory_id: DAY_ONE})
+    with closing(SqliteEngine(db, read_only=True)) as other:
+        version = other.data_version()
+        for again in ("2100-01-01T00:59:59.999999Z", DAY_ONE, "2099-12-31T00:00:00.000000Z"):
+            engine.record_accesses({memory_id: again, ids.new_id(ids.MEMORY): "0001-01-01T00:00:00.000001Z"})
+            assert other.data_version() == version
+        assert accessed_at(db) == {memory_id: DAY_ONE}
+        engine.record_accesses({memory_id: "2100-01-01T01:00:00.000001Z"})
+        assert other.data_version() != version
+    assert accessed_at(db) == {memory_id: "2100-01-01T01:00:00.000001Z"}
+
+
+def test_of_two_that_record_at_once_the_later_time_stays(workspace: Workspace, store: Store, db: Path) -> None:
+    memory_id = write(workspace, store, "/a", b"one")
+    with closing(SqliteEngine(db, read_only=True)) as other:
+        other.record_accesses({memory_id: DAY_TWO})
+        with plain(db) as connection:  # as if it had been read before
+            connection.execute("DELETE FROM memory_accesses")
+        workspace.engine.record_accesses({memory_id: DAY_ONE})
+        other.record_accesses({memory_id: DAY_TWO})
+        workspace.engine.record_accesses({memory_id: DAY_ONE})
+    assert accessed_at(db) == {memory_id: DAY_TWO}
+
+
+# What is removed
+
+
+def test_no_row_of_a_deleted_store_is_left(workspace: Workspace, store: Store, db: Path) -> None:
+    other = workspace.stores.create("Other")
+    for each in (store, other):
+        memory_id = write(workspace, each, "/a", b"shared")
+        workspace.memories.apply(each.id, [Update(memory_id, content=each.id.encode()), KeepDirectory("/d")], ALICE)
+        workspace.engine.record_accesses({memory_id: DAY_ONE})
+    workspace.sessions.create([Resource(store, instructions="Do."), Resource(other)], "/mnt/memory")
+
+    def rows() -> list[str]:
+        with plain(db) as connection:
+            assert connection.execute("PRAGMA foreign_key_check").fetchall() == []
+            return list(connection.iterdump())
+
+    before = rows()
+    hidden = sha256(store.id.encode()).hexdigest()
+    of_store = [row for row in before if store.id in row or hidden in row]
+    assert {row.split('"')[1] for row in of_store if row.startswith("INSERT")} == {
+        "memory_stores",
+        "contents",
+        "changes",
+        "memory_versions",
+        "memories",
+        "kept_directories",
+        "session_attachments",
+    }
+    (memory_id,) = (memory.id for memory in workspace.memories.list(store.id))
+    workspace.stores.delete(store.id)
+    after = rows()
+    assert not [row for row in after if store.id in row or memory_id in row or hidden in row]
+    with plain(db) as connection:
+        assert connection.execute("SELECT count(*) FROM contents").fetchone() == (2,)
+        assert connection.execute("SELECT count(*) FROM memory_accesses").fetchone() == (1,)
+    assert [row for row in after if other.id in row] == [row for row in before if other.id in row]
+
+
+@pytest.mark.parametrize("how", ["redact", "prune", "delete"])
+def test_a_text_that_no_version_has_any_more_is_not_kept(
+    workspace: Workspace, store: Store, db: Path, how: str
+) -> None:
+    other = workspace.stores.create("Other")
+    memory_id = write(workspace, store, "/a", b"alone")
+    write(workspace, other, "/a", b"shared")
+    for content in (b"shared", b"head"):
+        workspace.memories.apply(store.id, [Update(memory_id, content=content)], ALICE)
+    if how == "redact":
+        workspace.versions.redact(store.id, [v.id for v in workspace.versions.list(store.id)[1:]], ALICE)
+    elif how == "prune":
+        assert workspace.retention.prune(store.id, now()) == 2
+    else:
+        workspace.stores.delete(store.id)
+    with plain(db) as connection:
+        texts = {text for (text,) in connection.execute("SELECT bytes FROM contents")}
+        assert connection.execute("PRAGMA integrity_check").fetchone() == ("ok",)
+    assert texts == ({b"shared"} if how == "delete" else {b"shared", b"head"})
+
+
 # Several processes
 
 
@@ -240,7 +475,7 @@ def test_a_write_waits_for_another_processs_write(workspace: Workspace, store: S
 def test_a_write_that_waited_too_long_is_busy_and_changed_nothing(
     workspace: Workspace, store: Store, db: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(sqlite, "LOCK_TIMEOUT_SECONDS", 0.02)
+    monkeypatch.setattr(opening, "LOCK_TIMEOUT_SECONDS", 0.02)
     with Workspace.open(db) as impatient, python(HOLD, db) as holder:
         assert hear(holder) == "held"
         with pytest.raises(Busy):
@@ -287,7 +522,7 @@ os.kill(os.getpid(), signal.SIGKILL)
         version_id = hear(process)
         assert process.wait() == -signal.SIGKILL
     with Workspace.open(db) as again:
-        assert again.versions.get(version_id).content == b"survived"
+        assert again.versions.get(store.id, version_id).content == b"survived"
 
 
 def test_kill_9_in_the_midst_of_writing_loses_no_write_that_returned(
@@ -296,6 +531,7 @@ def test_kill_9_in_the_midst_of_writing_loses_no_write_that_returned(
     code = """
 import os, sys
 from pathlib import Path
+from memfs.engine import Limits
 from memfs.model import ids
 from memfs.model.mutations import Create
 from memfs.model.records import Actor
@@ -305,7 +541,7 @@ workspace = Workspace.open(Path(sys.argv[1]))
 for step in range(1_000_000):
     batch = [Create(ids.new_id(ids.MEMORY), f"/{step % 1000}/{step}-{half}", b"x" * 5_000) for half in "ab"]
     applied = workspace.engine.apply(
-        sys.argv[2], batch, Actor("user_actor", "alice"), max_memories=10**9, max_directories=0)
+        sys.argv[2], batch, Actor("user_actor", "alice"), limits=Limits(10**9, 0))
     os.write(1, f"{step}\\n".encode())
 """
     workspace.close()

@@ -84,9 +84,12 @@ class Files:
         moved keeps those that its kernel knows."""
         self.held: set[tuple[int, int]] = set()
         """(pid, inode) pairs that a process holds by another descriptor."""
+        self.refusals: list[tuple[str, str]] = []
+        """(path, reason) of what guards refused."""
         self.fs = Filesystem(
             workspace.attached(store.id, self.actor, access),
             holds_open=lambda pid, inode: (pid, inode) in self.held,
+            refused=lambda path, reason: self.refusals.append((path, reason)),
             scratch_bytes=scratch_bytes,
         )
 

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from memfs.engine import Limits
 from memfs.model.errors import InvalidPath, NameNotUtf8, PathTooLong, StoreFull
 from memfs.model.mutations import Create
 from memfs.model.records import MAX_CONTENT_BYTES, MAX_MEMORIES, Actor, Store
@@ -288,7 +289,7 @@ async def test_9_a_memory_that_is_set_aside_still_counts(full: Files) -> None:
 async def test_11_where_no_more_directories_can_be_kept_removals_still_succeed(
     files: Files, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(memories, "MAX_DIRECTORIES", 1)
+    monkeypatch.setattr(memories, "LIMITS", Limits(memories=2_000, directories=1))
     await files.mkdir("/kept")
     create = [Create(f"mem_01M8NMQFRP7HNTABQQHZR3KZM{n}", f"/{n}/a", b"text") for n in range(5)]
     files.workspace.memories.apply(files.store.id, create, files.actor)

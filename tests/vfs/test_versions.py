@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from trio import current_time as now
 
-from memfs.engine import sqlite
+from memfs.engine import opening
 from memfs.model.errors import Busy, ContentNotText, ContentTooLarge, ReadOnly, StoreArchived
 from memfs.model.records import MAX_CONTENT_BYTES, Store
 from memfs.vfs import Node
@@ -444,7 +444,7 @@ async def test_12_attributes_that_could_not_be_kept_are_not_shown(
 
     await files.write("/a", "text")
     await files.mkdir("/d")
-    monkeypatch.setattr(sqlite, "LOCK_TIMEOUT_SECONDS", 0.02)
+    monkeypatch.setattr(opening, "LOCK_TIMEOUT_SECONDS", 0.02)
     with Workspace.open(db) as workspace, closing(sqlite3.connect(db, isolation_level=None)) as holder:
         impatient = Files(workspace, store)
         holder.execute("BEGIN IMMEDIATE")

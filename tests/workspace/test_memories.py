@@ -136,9 +136,9 @@ def test_a_history_is_found_by_a_former_path(workspace: Workspace, store: Store,
 
 
 @pytest.mark.parametrize("text", ["", "memver_", "mem_01M8NMQFRP7HNTABQQHZR3KZM6", "\udcff", "/a"])
-def test_what_is_no_version_is_not_found(workspace: Workspace, text: str) -> None:
+def test_what_is_no_version_is_not_found(workspace: Workspace, store: Store, text: str) -> None:
     with pytest.raises(NotFound) as raised:
-        workspace.versions.get(text)
+        workspace.versions.get(store.id, text)
     assert str(raised.value).isprintable()
 
 

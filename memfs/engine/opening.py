@@ -1,0 +1,149 @@
+"""Opening the SQLite file: making it, its mode, its schema, and what SQLite's errors mean."""
+
+import os
+import sqlite3
+import time
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+from typing import Literal
+
+from sqlite_utils import Database
+
+from memfs.engine.schema import APPLICATION_ID, migrations
+from memfs.model import ids
+from memfs.model.errors import Busy, NotFound, StorageFailed, StorageFull, UnusableDatabase
+from memfs.model.records import now
+
+LOCK_TIMEOUT_SECONDS = 15.0
+"""How long a write waits for another process's write before it gives up with Busy."""
+
+
+def is_busy(error: sqlite3.Error) -> bool:
+    """Whether an error only says that another connection was faster."""
+    return getattr(error, "sqlite_errorcode", 0) & 0xFF in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
+
+
+@contextmanager
+def translated(path: Path) -> Iterator[None]:
+    """Turn SQLite's errors into ours, so that no caller needs to know sqlite3."""
+    try:
+        yield
+    except OverflowError as error:
+        raise StorageFailed(f"a number is too large for the database {path}") from error
+    except sqlite3.Error as error:
+        code = getattr(error, "sqlite_errorcode", 0) & 0xFF
+        if is_busy(error):
+            raise Busy(
+                f"another process has held the writer lock of {path} for over {LOCK_TIMEOUT_SECONDS:.0f} s; try again"
+            ) from error
+        if code == sqlite3.SQLITE_FULL:
+            raise StorageFull(f"no space left for {path} or for temporary files: free some and try again") from error
+        if code in (sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_CORRUPT):
+            raise UnusableDatabase(f"{path} is damaged or no SQLite database ({error})") from error
+        raise StorageFailed(f"the database {path} could not be used: {error}") from error
+
+
+def create_file(path: Path) -> None:
+    """Make an empty file (0600) and its directory (0700). Raises StorageFailed."""
+    try:
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        os.close(os.open(path, os.O_CREAT | os.O_WRONLY | os.O_CLOEXEC, 0o600))
+    except OSError as error:
+        raise StorageFailed(f"cannot make the database {path}: {error.strerror}") from error
+
+
+def connect(path: Path, mode: Literal["ro", "rw"]) -> sqlite3.Connection:
+    """A connection without implicit transactions that any thread may use, though only one at a time."""
+    connection = sqlite3.connect(
+        f"{path.absolute().as_uri()}?mode={mode}",
+        uri=True,
+        timeout=LOCK_TIMEOUT_SECONDS,
+        isolation_level=None,
+        check_same_thread=False,
+        cached_statements=256,
+    )
+    connection.execute("PRAGMA foreign_keys = ON")
+    # A commit reaches the page cache (it survives our death); sync() makes it survive a loss of power.
+    connection.execute("PRAGMA synchronous = NORMAL")
+    # What is deleted is overwritten, so that it does not wait in a free page for the next scrub.
+    connection.execute("PRAGMA secure_delete = ON")
+    if mode == "ro":
+        connection.execute("PRAGMA query_only = ON")
+    return connection
+
+
+def check(path: Path, connection: sqlite3.Connection) -> list[str]:
+    """The migrations that a file still needs: all of them where it is empty.
+
+    Raises UnusableDatabase where it is not ours, or newer than this program.
+    """
+    # The tables first: where another process makes them between the two, the mark that comes with them is read.
+    (tables,) = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
+    (application_id,) = connection.execute("PRAGMA application_id").fetchone()
+    if application_id != APPLICATION_ID and tables:
+        raise UnusableDatabase(f"{path} is a SQLite database, but not one of memfs: choose another --db")
+    with closing(sqlite3.connect(":memory:")) as empty:
+        known = [migration.name for migration in migrations.pending(Database(empty, execute_plugins=False))]
+    if not tables:
+        return known
+    applied = {name for (name,) in connection.execute("SELECT name FROM _sqlite_migrations")}
+    if newer := sorted(applied - set(known)):
+        raise UnusableDatabase(f"{path} was made by a newer memfs ({newer[-1]}): upgrade memfs-agent to open it")
+    return [name for name in known if name not in applied]
+
+
+def require_current(path: Path, connection: sqlite3.Connection) -> None:
+    """Refuse a file that would have to be written first. Raises NotFound, UnusableDatabase."""
+    needed = check(path, connection)
+    if "0001_workspace" in needed:
+        raise NotFound(f"{path} is empty: make a database with 'memfs store create NAME'")
+    if needed:
+        raise UnusableDatabase(f"{path} was made by an older memfs: 'memfs store list' brings it up to date")
+
+
+def prepare(path: Path, connection: sqlite3.Connection, *, create: bool) -> None:
+    """Bring the schema up to date; with ``create`` that of an empty file too. Raises NotFound, UnusableDatabase."""
+    needed = check(path, connection)
+    if not needed:
+        return
+    first = "0001_workspace" in needed
+    if first and not create:
+        raise NotFound(f"{path} is empty: make a database with 'memfs store create NAME'")
+    database = Database(connection, execute_plugins=False)
+    _enter_wal_mode(connection)
+    # sqlite-utils begins a plain (deferred) transaction for each migration; under this one they are savepoints,
+    # and two processes that open a new file at once do not both create the tables.
+    connection.execute("BEGIN IMMEDIATE")
+    try:
+        first = not migrations.applied(database)  # by nobody else since
+        migrations.apply(database)
+        connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
+        if first:
+            connection.execute(
+                "INSERT INTO workspace (id, created_at) VALUES (?, ?)", (ids.new_id(ids.WORKSPACE), now())
+            )
+        connection.execute("COMMIT")
+    except BaseException:
+        if connection.in_transaction:
+            connection.execute("ROLLBACK")
+        raise
+    directory = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(directory)  # the names of the database and its WAL must survive a loss of power too
+    finally:
+        os.close(directory)
+
+
+def _enter_wal_mode(connection: sqlite3.Connection) -> None:
+    """SQLite does not wait where two connections switch a new file at once: one of them is refused at once."""
+    deadline = time.monotonic() + LOCK_TIMEOUT_SECONDS
+    while True:
+        try:
+            connection.execute("PRAGMA journal_mode = WAL")
+        except sqlite3.OperationalError as error:
+            if not is_busy(error) or time.monotonic() > deadline:
+                raise
+            time.sleep(0.005)
+        else:
+            return

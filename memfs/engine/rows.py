@@ -1,0 +1,134 @@
+"""Rows of the SQLite schema as records, and the few statements that several modules share."""
+
+import json
+import sqlite3
+from dataclasses import asdict
+from typing import Any, cast
+
+from memfs.model.errors import NotFound
+from memfs.model.records import (
+    NO_GUARDS,
+    Actor,
+    Directory,
+    FileAttributes,
+    Guards,
+    Head,
+    MemoryVersion,
+    Store,
+)
+
+Row = tuple[Any, ...]
+
+HEAD = "id, head_version_id, path, content_size_bytes, content_sha256, updated_at, file_mode, file_mtime_ns, file_inode"
+MEMORY = "id, store_id, head_version_id, path, content_size_bytes, content_sha256, created_at, updated_at"
+VERSION = (
+    "v.id, v.store_id, v.memory_id, v.sequence, v.operation, v.path, v.content_size_bytes, v.content_sha256,"
+    " v.created_at, v.created_by_type, v.created_by_id, v.redacted_at, v.redacted_by_type, v.redacted_by_id"
+)
+STORE = "id, name, description, metadata, created_at, updated_at, archived_at, guards"
+
+CONTENT_OF_MEMORY = ", (SELECT bytes FROM contents WHERE sha256 = memories.content_sha256)"
+CONTENT_OF_VERSION = ", (SELECT bytes FROM contents WHERE sha256 = v.content_sha256)"
+
+
+def last_sequence(db: sqlite3.Connection) -> int:
+    """The number of the newest change, which stays where it is when a store goes with all its changes."""
+    row = db.execute("SELECT seq FROM sqlite_sequence WHERE name = 'changes'").fetchone()
+    return 0 if row is None else cast(int, row[0])
+
+
+def record_change(db: sqlite3.Connection, store_id: str, subject: str, memory_id: str | None = None) -> int:
+    cursor = db.execute(
+        "INSERT INTO changes (store_id, subject, memory_id) VALUES (?, ?, ?)", (store_id, subject, memory_id)
+    )
+    return cast(int, cursor.lastrowid)
+
+
+def get_store(db: sqlite3.Connection, store_id: str) -> Store:
+    row = db.execute(f"SELECT {STORE} FROM memory_stores WHERE id = ?", (store_id,)).fetchone()
+    if row is None:
+        raise NotFound(f"there is no store {store_id}")
+    return as_store(row)
+
+
+def as_store(row: Row) -> Store:
+    return Store(row[0], row[1], row[2], json.loads(row[3]), row[4], row[5], row[6], as_guards(row[7]))
+
+
+def store_row(store: Store) -> Row:
+    """The values of the columns of STORE."""
+    return (
+        store.id,
+        store.name,
+        store.description,
+        json.dumps(store.metadata, ensure_ascii=False),
+        store.created_at,
+        store.updated_at,
+        store.archived_at,
+        guards_text(store.guards),
+    )
+
+
+def as_guards(text: str) -> Guards:
+    if text == "{}":
+        return NO_GUARDS
+    fields = json.loads(text)
+    return Guards(**{**fields, "allowed_paths": tuple(fields.get("allowed_paths", ()))})
+
+
+def guards_text(guards: Guards) -> str:
+    """Guards as JSON that holds only those that are on."""
+    return json.dumps({name: value for name, value in asdict(guards).items() if value}, ensure_ascii=False)
+
+
+def as_head(row: Row) -> Head:
+    return Head(row[0], row[1], row[2], row[3], row[4], row[5], FileAttributes(row[6], row[7], row[8]))
+
+
+def head_of(db: sqlite3.Connection, memory_id: str, store_id: str | None = None) -> Head | None:
+    row = db.execute(f"SELECT {HEAD}, store_id FROM memories WHERE id = ?", (memory_id,)).fetchone()
+    if row is None or store_id not in (None, row[-1]):
+        return None
+    return as_head(row[:-1])
+
+
+def get_directories(db: sqlite3.Connection, store_id: str) -> list[Directory]:
+    return [
+        Directory(path, updated_at, FileAttributes(*attributes))
+        for path, updated_at, *attributes in db.execute(
+            "SELECT path, updated_at, file_mode, file_mtime_ns, file_inode FROM kept_directories"
+            " WHERE store_id = ? ORDER BY path",
+            (store_id,),
+        )
+    ]
+
+
+def get_version(db: sqlite3.Connection, store_id: str, version_id: str) -> MemoryVersion:
+    get_store(db, store_id)
+    row = db.execute(
+        f"SELECT {VERSION}{CONTENT_OF_VERSION} FROM memory_versions AS v WHERE v.id = ? AND v.store_id = ?",
+        (version_id, store_id),
+    ).fetchone()
+    if row is None:
+        raise NotFound(f"the store {store_id} has no version {version_id}")
+    return as_version(row)
+
+
+def as_version(row: Row) -> MemoryVersion:
+    redacted_by = None if row[12] is None else Actor(row[12], row[13])
+    content = row[14] if len(row) > 14 else None
+    return MemoryVersion(
+        id=row[0],
+        memory_store_id=row[1],
+        memory_id=row[2],
+        sequence=row[3],
+        operation=row[4],
+        path=row[5],
+        content_size_bytes=row[6],
+        content_sha256=row[7],
+        created_at=row[8],
+        created_by=Actor(row[9], row[10]),
+        redacted_at=row[11],
+        redacted_by=redacted_by,
+        content=content,
+    )

@@ -1,0 +1,118 @@
+"""Guards, reads on record, and stores that are archived or deleted, on real mounts."""
+
+import errno
+import json
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from memfs.model.records import Guards
+from memfs.workspace import Workspace
+from tests.mount.harness import Site, shell
+
+KEY = "AKIA" + "QYLPMN5HHHFPZAM2"
+"""What looks like an AWS access key, and is none."""
+
+
+def guard(at: Site, guards: Guards) -> None:
+    """Guard the store ``notes`` while it is mounted."""
+    with Workspace.open(at.db) as workspace:
+        workspace.stores.set_guards(workspace.stores.resolve("notes").id, guards)
+
+
+def test_a_secret_is_refused_at_close_with_the_reason_in_log_and_status(at: Site, notes: Path) -> None:
+    (notes / "a.md").write_text("before\n")
+    guard(at, Guards(secrets="reject"))
+    file = (notes / "a.md").open("w")
+    file.write(f"aws_access_key_id = {KEY}\n")
+    with pytest.raises(PermissionError) as raised:
+        file.close()
+    assert raised.value.errno == errno.EACCES
+    assert (notes / "a.md").read_text() == "before\n"
+    (mount,) = at.status()
+    (refusal,) = mount["refusals"]
+    assert refusal["path"] == "/a.md"
+    assert "in line 1" in refusal["reason"]
+    table = at.run("status").stdout
+    assert f"{notes}/a.md: {refusal['reason']}" in table
+    log = Path(mount["log"]).read_text()
+    assert refusal["reason"] in log
+    assert KEY not in json.dumps(mount) + table + log
+    at.expected_log += ["refused path=/a.md", "dropped a.md"]
+
+
+def test_tools_see_permission_denied(at: Site, notes: Path) -> None:
+    (notes / "a.md").write_text("one\n")
+    guard(at, Guards(secrets="reject"))
+    script = f"""
+    ! echo 'key: {KEY}' > b.md 2> "$T/err"
+    ! sed -i 's/one/{KEY}/' a.md 2> "$T/sed"
+    grep -qi 'permission denied' "$T/sed"
+    test "$(cat a.md)" = one
+    ls -A > "$T/ls"; test "$(cat "$T/ls")" = a.md
+    echo two >> a.md
+    """
+    shell(f"T={at.directory}\n{script}", notes)
+    assert at.heads("notes") == {"/a.md": b"one\ntwo\n"}
+    at.expected_log += ["refused path=/a.md", "refused path=/b.md", "dropped b.md"]
+
+
+def test_what_a_guard_masked_is_what_everybody_reads_next(at: Site, notes: Path) -> None:
+    guard(at, Guards(secrets="mask"))
+    (notes / "a.md").write_text(f"before\naws_access_key_id = {KEY}\nafter\n")
+    stored = (notes / "a.md").read_text()
+    assert KEY not in stored
+    assert stored.startswith("before\n")
+    assert stored.endswith("\nafter\n")
+    assert (notes / "a.md").stat().st_size == len(stored.encode())
+    assert at.operations("notes") == [("created", "/a.md", stored.encode())]
+    # A save by rename, and an append through a descriptor that was open all the time.
+    shell(f"printf '%s\\n' 'x {KEY} y' > .a.md.tmp && mv .a.md.tmp a.md && ! grep -q {KEY} a.md", notes)
+    shell(
+        f"exec 3>> a.md; echo 'key {KEY}' >&3; sync a.md; echo end >&3; exec 3>&-; tail -n 1 a.md | grep -qx end", notes
+    )
+    assert KEY.encode() not in b"".join(content or b"" for _, _, content in at.operations("notes"))
+
+
+def test_sizes_and_paths_are_guarded(at: Site, notes: Path) -> None:
+    guard(at, Guards(max_content_bytes=5, allowed_paths=("/ok/**",)))
+    (notes / "ok").mkdir()
+    (notes / "ok" / "a.md").write_text("12345")
+    for name, text in (("ok/b.md", "123456"), ("a.md", "1")):
+        with pytest.raises(PermissionError):
+            (notes / name).write_text(text)
+    assert at.heads("notes") == {"/ok/a.md": b"12345"}
+    assert [refusal["path"] for refusal in at.status()[0]["refusals"]] == ["/ok/b.md", "/a.md"]
+    at.expected_log += ["refused path=/ok/b.md", "refused path=/a.md", "dropped [ab].md"]
+
+
+def accessed(at: Site) -> dict[str, str]:
+    """When each memory was last read, by path."""
+    with closing(sqlite3.connect(at.db)) as db:
+        return dict(
+            db.execute("SELECT path, accessed_at FROM memories JOIN memory_accesses ON memory_id = memories.id")
+        )
+
+
+@pytest.mark.parametrize("access", ["read_write", "read_only"])
+def test_reads_are_on_record_after_unmount_and_change_nothing_else(at: Site, access: str) -> None:
+    at.store("read", a_md="a", b_md="b")
+    (directory,) = at.mount(f"read:{access}")
+    shell("cat a.md && stat b.md && ls -l", directory)
+    assert accessed(at) == {}, "reading is no write"
+    before = at.operations("read")
+    at.run("umount", at.root)
+    assert accessed(at).keys() == {"/a.md"}
+    assert at.operations("read") == before
+
+
+def test_a_store_that_is_deleted_under_its_mount_is_a_stale_handle(at: Site, notes: Path) -> None:
+    (notes / "a.md").write_text("a")
+    with Workspace.open(at.db) as workspace:
+        workspace.stores.delete(workspace.stores.resolve("notes").id)
+    for attempt in (lambda: (notes / "a.md").read_text(), lambda: (notes / "b.md").write_text("b")):
+        with pytest.raises(OSError, match="Stale file handle"):
+            attempt()
+    at.run("umount", at.root)

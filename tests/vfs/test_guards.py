@@ -1,0 +1,228 @@
+"""What a store's guards do to saving: refuse at close, or store something else than was written. No kernel."""
+
+import errno
+import os
+from typing import cast
+
+import pytest
+import trio
+from trio.testing import MockClock
+
+from memfs.model.errors import NotFound, WriteRefused
+from memfs.model.records import Guards, Store
+from memfs.mount.errnos import errno_of
+from memfs.vfs.saving import DIRTY_SECONDS
+from memfs.workspace import Workspace, detectors
+from tests.vfs.harness import APPEND, SAVE, UPDATE, Files, in_trio, jump, on_mock_clock
+
+WORD = "xyzzy"
+
+
+@pytest.fixture(autouse=True)
+def simple_detector(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A secret is the word xyzzy: what is one is the detectors' business and not of these tests."""
+
+    def find(text: str, kinds: object) -> list[detectors.Finding]:
+        found, at = [], text.find(WORD)
+        while at != -1:
+            found.append(detectors.Finding("secret", "magic word", at, at + len(WORD)))
+            at = text.find(WORD, at + 1)
+        return found
+
+    monkeypatch.setattr(detectors, "find", find)
+
+
+def guard(files: Files, guards: Guards) -> list[tuple[str, str]]:
+    """Guard the store; returns the list that refusals are put into."""
+    files.workspace.stores.set_guards(files.store.id, guards)
+    return files.refusals
+
+
+@in_trio
+async def test_a_refused_text_is_told_at_close_and_the_version_before_stays(
+    files: Files, caplog: pytest.LogCaptureFixture
+) -> None:
+    await files.write("/a", "before")
+    refusals = guard(files, Guards(secrets="reject"))
+    handle = await files.open("/a", SAVE)
+    files.put(handle, 0, f"one\nthe word is {WORD}\n")
+    with pytest.raises(WriteRefused) as raised:
+        await files.close(handle)
+    assert errno_of(raised.value) == errno.EACCES
+    assert "magic word in line 2" in str(raised.value)
+    assert WORD not in str(raised.value)
+    assert refusals == [("/a", str(raised.value))]
+    assert await files.read("/a") == "before"
+    assert files.history("/a") == ["created /a before"]
+    assert WORD not in caplog.text
+    caplog.clear()
+    await files.write("/a", "after")
+    files.check()
+
+
+@in_trio
+async def test_a_new_file_with_a_refused_text_is_gone(files: Files, caplog: pytest.LogCaptureFixture) -> None:
+    refusals = guard(files, Guards(secrets="reject"))
+    with pytest.raises(WriteRefused):
+        await files.write("/a", WORD)
+    assert not files.exists("/a")
+    assert [path for path, _ in refusals] == ["/a"]
+    caplog.clear()
+    files.check()
+
+
+@in_trio
+async def test_what_a_guard_masked_is_what_is_read(files: Files) -> None:
+    guard(files, Guards(secrets="mask"))
+    masked = f"the word is {detectors.mask(WORD, detectors.find(WORD, {'secret'}))}."
+    await files.write("/a", f"the word is {WORD}.")
+    assert await files.read("/a") == masked
+    assert files.file("/a").size == len(masked)
+    assert files.history("/a") == [f"created /a {masked}"]
+    await files.write("/a", masked)
+    assert len(files.history("/a")) == 1, "masked text can be saved again"
+    handle = await files.open("/a", APPEND)
+    files.put(handle, len(masked), f" {WORD}")
+    await files.close(handle)
+    assert WORD not in await files.read("/a")
+    assert (await files.read("/a")).startswith(masked + " ")
+    files.check()
+
+
+@in_trio
+async def test_a_writer_that_stays_goes_on_from_what_was_stored(files: Files) -> None:
+    guard(files, Guards(secrets="mask"))
+    handle = await files.open("/a", UPDATE | os.O_CREAT)
+    files.put(handle, 0, WORD)
+    await files.fs.fsync(handle.number)
+    stored = files.get(handle).decode()
+    assert WORD not in stored
+    files.put(handle, len(stored), " and on")
+    await files.close(handle)
+    assert await files.read("/a") == f"{stored} and on"
+    files.check()
+
+
+@in_trio
+async def test_a_kernel_is_told_that_its_pages_are_out_of_date(files: Files) -> None:
+    guard(files, Guards(secrets="mask"))
+    handle = await files.open("/a", SAVE)
+    files.put(handle, 0, WORD)
+    node = files.file("/a")
+    node.served = node.content_key()
+    files.fs.tree.stale.clear()
+    await files.close(handle)
+    assert files.file("/a").served is None
+    assert node.inode in [getattr(stale, "inode", None) for stale in files.fs.tree.stale]
+
+
+@in_trio
+async def test_a_save_by_rename_is_judged_too(files: Files, caplog: pytest.LogCaptureFixture) -> None:
+    await files.write("/a", "before")
+    refusals = guard(files, Guards(secrets="reject"))
+    await files.write("/a.tmp", WORD)  # scratch may hold anything
+    with pytest.raises(WriteRefused):
+        await files.rename("/a.tmp", "/a")
+    assert [path for path, _ in refusals] == ["/a"]
+    assert await files.read("/a") == "before"
+    assert await files.read("/a.tmp") == WORD
+    guard(files, Guards(secrets="mask"))
+    await files.rename("/a.tmp", "/a")
+    assert WORD not in await files.read("/a")
+    assert [line.split()[0] for line in files.history("/a")] == ["created", "modified"]
+    files.check()
+
+
+@in_trio
+async def test_size_and_paths_are_guarded(files: Files, caplog: pytest.LogCaptureFixture) -> None:
+    await files.write("/elsewhere", "x")
+    refusals = guard(files, Guards(max_content_bytes=10, allowed_paths=("/notes/**", "/*.md")))
+    await files.mkdir("/notes")
+    await files.write("/notes/deep", "0123456789")
+    await files.write("/a.md", "x")
+    for path, text in (("/notes/long", "0123456789+"), ("/b.txt", "x"), ("/elsewhere", "changed")):
+        with pytest.raises(WriteRefused):
+            await files.write(path, text)
+    with pytest.raises(WriteRefused):
+        await files.rename("/a.md", "/a.txt")
+    assert [path for path, _ in refusals] == ["/notes/long", "/b.txt", "/elsewhere", "/a.txt"]
+    await files.unlink("/elsewhere")
+    caplog.clear()
+    files.check()
+
+
+@on_mock_clock
+async def test_the_timer_leaves_what_a_guard_refuses_to_the_close(
+    files: Files, caplog: pytest.LogCaptureFixture
+) -> None:
+    refusals = guard(files, Guards(secrets="reject"))
+    handle = await files.open("/a", APPEND)
+    files.put(handle, 0, WORD)
+    jump(DIRTY_SECONDS)
+    await files.fs.commit_aged(trio.current_time())
+    assert (refusals, caplog.records) == ([], [])
+    assert files.get(await files.open("/a", UPDATE)) == WORD.encode(), "the writer's text is still there"
+    await files.fs.set_attributes(handle.node.inode, size=0)
+    files.put(handle, 0, "fine")
+    await files.close(handle)
+    assert await files.read("/a") == "fine"
+
+
+@in_trio
+async def test_a_store_that_was_deleted_answers_estale(
+    workspace: Workspace, store: Store, caplog: pytest.LogCaptureFixture
+) -> None:
+    files = Files(workspace, store)
+    await files.write("/a", "text")
+    handle = await files.open("/a", UPDATE)
+    files.put(handle, 0, "lost")
+    workspace.stores.delete(store.id)
+    for attempt in (files.open("/a", UPDATE), files.fs.flush(handle.number), files.mkdir("/d")):
+        with pytest.raises(NotFound) as raised:
+            await attempt
+        assert errno_of(raised.value) == errno.ESTALE
+    await files.fs.commit_aged(trio.current_time() + 60)
+    await files.fs.finish()
+    assert "lost at unmount: the unsaved text of a" in caplog.text
+    caplog.clear()
+
+
+@in_trio
+async def test_an_open_after_a_refused_close_waits_for_the_release_that_drops_the_text(
+    files: Files, caplog: pytest.LogCaptureFixture
+) -> None:
+    await files.write("/a", "before")
+    guard(files, Guards(secrets="reject"))
+    handle = await files.open("/a", SAVE)
+    files.put(handle, 0, f"{WORD} and more than before")
+    with pytest.raises(WriteRefused):
+        await files.fs.flush(handle.number)
+    seen = []
+
+    async def look() -> None:
+        seen.append(await files.read("/a"))
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(look)
+        await trio.testing.wait_all_tasks_blocked()
+        assert seen == []
+        await files.fs.release(handle.number)
+    assert seen == ["before"]
+    caplog.clear()
+
+
+@on_mock_clock
+async def test_where_another_descriptor_keeps_a_refused_text_an_open_shows_it(
+    files: Files, caplog: pytest.LogCaptureFixture
+) -> None:
+    guard(files, Guards(secrets="reject"))
+    handle = await files.open("/a", SAVE)
+    files.put(handle, 0, WORD)
+    with pytest.raises(WriteRefused):
+        await files.fs.flush(handle.number)  # of a duplicate
+    cast(MockClock, trio.lowlevel.current_clock()).autojump_threshold = 0
+    assert await files.read("/a") == WORD
+    await files.fs.set_attributes(handle.node.inode, size=0)
+    files.put(handle, 0, "fine")
+    await files.close(handle)
+    assert await files.read("/a") == "fine"
