@@ -9,13 +9,13 @@ MAKEFLAGS += --no-builtin-rules
 VENV_PYTHON := .venv/bin/python
 # Without a suffix, so that tools do not find them by themselves.
 PYTHON_SCRIPTS := $(shell grep -lE '^\#!.*python3?$$' scripts/*)
-# Narrows a test run: make test ARGS='-k rename -x'
+# Narrows a test run: make test ARGS='-k rename -x'. Or options of a benchmark: make bench-history ARGS='--db kept.db'
 ARGS ?=
 
-.PHONY: help demo test test-fast install lint type format docs clean
+.PHONY: help demo test test-fast bench-history install lint type format docs clean
 
 help: ## List the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-10s %s\n", $$1, $$2 }' Makefile
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-13s %s\n", $$1, $$2 }' Makefile
 
 demo: install ## Set up, then show an agent's plain file tools at work on mounted memory
 	@echo 'demo: mounting two stores in a temporary workspace and working on them'
@@ -28,6 +28,10 @@ test: install ## Set up, then run every test, real mounts included (ARGS='-k nam
 test-fast: install ## Run the tests that need no mount
 	@echo 'test-fast: running the tests that need no mount'
 	$(VENV_PYTHON) -bb -m pytest -m 'not mount' $(ARGS)
+
+bench-history: install ## Compare a store of 1,000,000 versions with one of 2,000 (minutes; ARGS='--db FILE' keeps it)
+	@echo 'bench-history: making both stores and measuring'
+	$(VENV_PYTHON) scripts/bench-history $(ARGS)
 
 install: ## Install missing system packages, and memfs with its tools in .venv
 	@scripts/setup

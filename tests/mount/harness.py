@@ -7,6 +7,7 @@ import json
 import os
 import re
 import select
+import shlex
 import signal
 import subprocess
 import sys
@@ -96,6 +97,27 @@ class Site:
         if check:
             assert done.returncode == 0, done.stderr
         return done
+
+    def shell(self, script: str) -> str:
+        """Run a bash script in this site's directory in which ``memfs`` is a command; returns what it wrote."""
+        programs = self.directory / "bin"
+        programs.mkdir(exist_ok=True)
+        memfs = programs / "memfs"
+        memfs.write_text(f'#!/bin/sh\nexec {shlex.join(self.command())} "$@"\n')
+        memfs.chmod(0o755)
+        variables = self.environment()
+        done = subprocess.run(
+            ["bash", "-euo", "pipefail", "-c", script],
+            cwd=self.directory,
+            env={**variables, "PATH": f"{programs}:{variables['PATH']}"},
+            capture_output=True,
+            text=True,
+            timeout=LIMIT,
+            check=False,
+        )
+        assert "Traceback" not in done.stderr, done.stderr
+        assert done.returncode == 0, f"{done.stdout}\n{done.stderr}"
+        return done.stdout
 
     def store(self, name: str, **files: str) -> str:
         """Make a store, with memories at the paths that the keywords spell (``a_md`` is /a.md); returns its id."""
