@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from hashlib import sha256
 
 from memfs.engine.protocol import Limits
-from memfs.engine.rows import Row, head_of, last_sequence, record_change
+from memfs.engine.rows import Row, head_of, keep_content, last_sequence, record_change
 from memfs.model import ids
 from memfs.model.errors import NotFound, PathConflict, PreconditionFailed, StoreFull
 from memfs.model.mutations import (
@@ -144,14 +144,15 @@ class Batch:
         if dropped.rowcount:
             self._change("directories")
 
-    def _keep_content(self, content: bytes) -> str:
-        digest = sha256(content).hexdigest()
-        self.db.execute(
-            "INSERT INTO contents VALUES (?, ?, ?) ON CONFLICT (sha256) DO NOTHING", (digest, len(content), content)
-        )
-        return digest
-
-    def _record(self, memory_id: str, operation: Operation, path: str, size: int | None, digest: str | None) -> str:
+    def _record(
+        self,
+        memory_id: str,
+        operation: Operation,
+        path: str,
+        size: int | None = None,
+        digest: str | None = None,
+        content_id: int | None = None,
+    ) -> str:
         """Add a version; returns its id."""
         if self.last_version_id is None:
             row = self.db.execute("SELECT id FROM memory_versions ORDER BY sequence DESC LIMIT 1").fetchone()
@@ -160,7 +161,7 @@ class Batch:
         self.last_version_id = version_id
         sequence = self._change("memory", memory_id)
         self.db.execute(
-            "INSERT INTO memory_versions VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, NULL, NULL, NULL)",
+            "INSERT INTO memory_versions VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, NULL, NULL, NULL)",
             (
                 sequence,
                 version_id,
@@ -170,6 +171,7 @@ class Batch:
                 path,
                 size,
                 digest,
+                content_id,
                 self.moment,
                 self.actor.type,
                 self.actor.id,
@@ -178,7 +180,7 @@ class Batch:
         return version_id
 
     def _delete(self, delete: Delete, head: Head) -> None:
-        self._record(delete.memory_id, "deleted", head.path, None, None)
+        self._record(delete.memory_id, "deleted", head.path)
         self.db.execute("DELETE FROM memories WHERE id = ?", (delete.memory_id,))
         self.heads[delete.memory_id] = None
 
@@ -195,19 +197,24 @@ class Batch:
             return
         if path != head.path:
             self._take_path(update.memory_id, path)
-        if update.content is not None:
-            self._keep_content(update.content)
+        if update.content is None:
+            (content_id,) = self.db.execute(
+                "SELECT content_id FROM memories WHERE id = ?", (update.memory_id,)
+            ).fetchone()
+        else:
+            content_id = keep_content(self.db, digest, update.content)
             if digest != head.sha256 and update.attributes.mtime_ns is None:
                 attributes = FileAttributes(attributes.mode, None, attributes.inode)
-        version_id = self._record(update.memory_id, "modified", path, size, digest)
+        version_id = self._record(update.memory_id, "modified", path, size, digest, content_id)
         self.db.execute(
             "UPDATE memories SET path = ?, head_version_id = ?, content_sha256 = ?, content_size_bytes = ?,"
-            " updated_at = ?, file_mode = ?, file_mtime_ns = ?, file_inode = ? WHERE id = ?",
+            " content_id = ?, updated_at = ?, file_mode = ?, file_mtime_ns = ?, file_inode = ? WHERE id = ?",
             (
                 path,
                 version_id,
                 digest,
                 size,
+                content_id,
                 self.moment,
                 attributes.mode,
                 attributes.mtime_ns,
@@ -219,20 +226,26 @@ class Batch:
 
     def _create(self, create: Create) -> None:
         self._take_path(create.memory_id, create.path)
-        digest = self._keep_content(create.content)
-        version_id = self._record(create.memory_id, "created", create.path, len(create.content), digest)
+        # One that is made again, with its id, is as old as it was.
+        row = self.db.execute(
+            "SELECT created_at FROM memory_versions WHERE memory_id = ? ORDER BY sequence LIMIT 1", (create.memory_id,)
+        ).fetchone()
+        size, digest = len(create.content), sha256(create.content).hexdigest()
+        content_id = keep_content(self.db, digest, create.content)
+        version_id = self._record(create.memory_id, "created", create.path, size, digest, content_id)
         attributes = create.attributes
         try:
             self.db.execute(
-                "INSERT INTO memories VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+                "INSERT INTO memories VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
                 (
                     create.memory_id,
                     self.store_id,
                     create.path,
                     version_id,
                     digest,
-                    len(create.content),
-                    self.moment,
+                    size,
+                    content_id,
+                    self.moment if row is None else row[0],
                     self.moment,
                     attributes.mode,
                     attributes.mtime_ns,
@@ -246,7 +259,7 @@ class Batch:
                 conflicting_path=create.path,
             ) from None
         self.heads[create.memory_id] = Head(
-            create.memory_id, version_id, create.path, len(create.content), digest, self.moment, attributes
+            create.memory_id, version_id, create.path, size, digest, self.moment, attributes
         )
 
     def _set_attributes(self, memory_id: str, attributes: FileAttributes) -> None:

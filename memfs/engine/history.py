@@ -17,6 +17,7 @@ from memfs.engine.rows import (
     as_version,
     get_store,
     get_version,
+    keep_content,
     last_sequence,
     record_change,
 )
@@ -49,10 +50,10 @@ def past_state(db: sqlite3.Connection, store_id: str, at: str | None, version_id
     unknown = db.execute(
         f"SELECT {VERSION} FROM memory_versions AS v JOIN"
         " (SELECT min(sequence) AS first FROM memory_versions WHERE store_id = ? GROUP BY memory_id"
-        " HAVING min(sequence) > ?) ON v.sequence = first WHERE v.operation != 'created'"
-        # A live memory tells when it was made, though the version that made it may be pruned.
-        " AND NOT EXISTS (SELECT 1 FROM memories WHERE memories.id = v.memory_id AND memories.created_at > ?)"
-        " ORDER BY v.sequence",
+        " HAVING min(sequence) > ?) ON v.sequence = first LEFT JOIN memories ON memories.id = v.memory_id"
+        # A live memory tells when it was first made, though the version that made it may be pruned.
+        " WHERE CASE WHEN memories.id IS NULL THEN v.operation != 'created' ELSE memories.created_at <= ?"
+        " AND NOT (v.operation = 'created' AND v.created_at = memories.created_at) END ORDER BY v.sequence",
         (store_id, cut, at),
     )
     return PastState(
@@ -66,8 +67,8 @@ def past_state(db: sqlite3.Connection, store_id: str, at: str | None, version_id
 def drop_unreferenced(db: sqlite3.Connection, digests: Iterable[str]) -> None:
     """Remove texts that no version has any more."""
     db.executemany(
-        "DELETE FROM contents WHERE sha256 = ?1 AND NOT EXISTS"
-        " (SELECT 1 FROM memory_versions WHERE content_sha256 = ?1)",
+        "DELETE FROM contents WHERE sha256 = ? AND NOT EXISTS"
+        " (SELECT 1 FROM memory_versions WHERE content_id = contents.id)",
         [(digest,) for digest in digests],
     )
 
@@ -93,7 +94,7 @@ def redact(
             digests.add(version.content_sha256)
         db.execute(
             "UPDATE memory_versions SET path = NULL, content_size_bytes = NULL, content_sha256 = NULL,"
-            " redacted_at = ?, redacted_by_type = ?, redacted_by_id = ? WHERE id = ?",
+            " content_id = NULL, redacted_at = ?, redacted_by_type = ?, redacted_by_id = ? WHERE id = ?",
             (at, actor.type, actor.id, version_id),
         )
         changed = True
@@ -156,16 +157,8 @@ def insert_history(
             raise InvalidRequest(f"the memory {version.memory_id} or its version {version.id} is there already")
         _check_order(version, version.memory_id in heads, heads.get(version.memory_id))
         _check_text(version)
-        if version.content is not None:
-            db.execute(
-                "INSERT INTO contents VALUES (?, ?, ?) ON CONFLICT (sha256) DO NOTHING",
-                (sha256(version.content).hexdigest(), len(version.content), version.content),
-            )
         _insert_version(db, store_id, version)
-        if version.operation == "created":
-            born[version.memory_id] = version.created_at
-        else:
-            born.setdefault(version.memory_id, created_at.get(version.memory_id, version.created_at))
+        born.setdefault(version.memory_id, created_at.get(version.memory_id, version.created_at))
         heads[version.memory_id] = _head_after(version)
     live = {memory_id: head for memory_id, head in heads.items() if head is not None}
     if len(live) > limits.memories:
@@ -173,16 +166,17 @@ def insert_history(
     _check_paths(live)
     for memory_id, head in live.items():
         db.execute(
-            "INSERT INTO memories VALUES (?, ?, ?, ?, ?, ?, ?, ?, NULL, NULL, NULL)",
+            "INSERT INTO memories"
+            " SELECT ?, ?, ?, id, ?, ?, content_id, ?, ?, NULL, NULL, NULL FROM memory_versions WHERE id = ?",
             (
                 memory_id,
                 store_id,
                 head.path,
-                head.version_id,
                 head.sha256,
                 head.size,
                 born[memory_id],
                 head.updated_at,
+                head.version_id,
             ),
         )
     return len(live)
@@ -246,12 +240,15 @@ def _conflict(path: str, memory_id: str, used: str) -> PathConflict:
 
 def _insert_version(db: sqlite3.Connection, store_id: str, version: MemoryVersion) -> None:
     sequence = record_change(db, store_id, "memory", version.memory_id)
+    content_id = None
+    if version.content is not None:
+        content_id = keep_content(db, sha256(version.content).hexdigest(), version.content)
     redacted: Row = (None, None)
     if version.redacted_by is not None:
         redacted = (version.redacted_by.type, version.redacted_by.id)
     try:
         db.execute(
-            "INSERT INTO memory_versions VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            "INSERT INTO memory_versions VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
             (
                 sequence,
                 version.id,
@@ -261,6 +258,7 @@ def _insert_version(db: sqlite3.Connection, store_id: str, version: MemoryVersio
                 version.path,
                 version.content_size_bytes,
                 version.content_sha256,
+                content_id,
                 version.created_at,
                 version.created_by.type,
                 version.created_by.id,

@@ -112,6 +112,8 @@ def prepare(path: Path, connection: sqlite3.Connection, *, create: bool) -> None
         raise NotFound(f"{path} is empty: make a database with 'memfs store create NAME'")
     database = Database(connection, execute_plugins=False)
     _enter_wal_mode(connection)
+    # A migration may make tables anew that others refer to. Cannot be switched inside of a transaction.
+    connection.execute("PRAGMA foreign_keys = OFF")
     # sqlite-utils begins a plain (deferred) transaction for each migration; under this one they are savepoints,
     # and two processes that open a new file at once do not both create the tables.
     connection.execute("BEGIN IMMEDIATE")
@@ -123,11 +125,15 @@ def prepare(path: Path, connection: sqlite3.Connection, *, create: bool) -> None
             connection.execute(
                 "INSERT INTO workspace (id, created_at) VALUES (?, ?)", (ids.new_id(ids.WORKSPACE), now())
             )
+        if broken := connection.execute("PRAGMA foreign_key_check").fetchall():
+            raise UnusableDatabase(f"{path} has {len(broken)} rows that refer to others which are not there")
         connection.execute("COMMIT")
     except BaseException:
         if connection.in_transaction:
             connection.execute("ROLLBACK")
         raise
+    finally:
+        connection.execute("PRAGMA foreign_keys = ON")
     directory = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         os.fsync(directory)  # the names of the database and its WAL must survive a loss of power too

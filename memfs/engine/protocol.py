@@ -201,9 +201,9 @@ class Engine(Protocol):
     ) -> int:
         """Fill an empty store with a history, oldest first; returns how many memories live at its end.
 
-        Ids, times and actors are kept; the sequence is not. ``created_at`` tells by memory id when memories were made
-        whose first version is not there. Raises PreconditionFailed where the store has a history, InvalidRequest where
-        an id is taken or the history contradicts itself, PathConflict, StoreFull.
+        Ids, times and actors are kept; the sequence is not. ``created_at`` tells by memory id when memories were
+        first made whose first version is not there. Raises PreconditionFailed where the store has a history,
+        InvalidRequest where an id is taken or the history contradicts itself, PathConflict, StoreFull.
         """
 
     def scrub(self, *, anyway: bool = False, wait: bool = True) -> bool:

@@ -27,8 +27,8 @@ VERSION = (
 )
 STORE = "id, name, description, metadata, created_at, updated_at, archived_at, guards"
 
-CONTENT_OF_MEMORY = ", (SELECT bytes FROM contents WHERE sha256 = memories.content_sha256)"
-CONTENT_OF_VERSION = ", (SELECT bytes FROM contents WHERE sha256 = v.content_sha256)"
+CONTENT_OF_MEMORY = ", (SELECT bytes FROM contents WHERE contents.id = memories.content_id)"
+CONTENT_OF_VERSION = ", (SELECT bytes FROM contents WHERE contents.id = v.content_id)"
 
 
 def last_sequence(db: sqlite3.Connection) -> int:
@@ -132,3 +132,14 @@ def as_version(row: Row) -> MemoryVersion:
         redacted_by=redacted_by,
         content=content,
     )
+
+
+def keep_content(db: sqlite3.Connection, digest: str, content: bytes) -> int:
+    """Store a text, unless it is there already; returns its number in the table."""
+    cursor = db.execute(
+        "INSERT INTO contents (sha256, size_bytes, bytes) VALUES (?, ?, ?) ON CONFLICT (sha256) DO NOTHING",
+        (digest, len(content), content),
+    )
+    if cursor.rowcount:
+        return cast(int, cursor.lastrowid)
+    return cast(int, db.execute("SELECT id FROM contents WHERE sha256 = ?", (digest,)).fetchone()[0])

@@ -152,9 +152,13 @@ def workspace(db: Database) -> None:
 def upkeep(db: Database) -> None:
     """Guards, retention, when memories were read, and whether something has to be scrubbed out of the file.
 
-    SQLite drops a comment at the end of an added column, so they stand within.
+    Contents get a number, which versions and memories refer to: an index of a million hashes is too large to stay in
+    the cache. So three tables are made anew (foreign keys are not enforced meanwhile, see ``opening.prepare``). SQLite
+    drops a comment at the end of an added column, so those stand within.
     """
     for statement in (
+        "DROP VIEW current_memories",
+        "DROP VIEW history",
         """
         ALTER TABLE memory_stores ADD COLUMN
             guards TEXT /* JSON: secrets, personal_data, max_content_bytes, allowed_paths */ NOT NULL DEFAULT '{}'
@@ -177,14 +181,108 @@ def upkeep(db: Database) -> None:
             scrubs_done INTEGER /* less than wanted: that may still be in free pages or the WAL */ NOT NULL DEFAULT 0
         """,
         """
+        CREATE TABLE new_contents (
+            id INTEGER PRIMARY KEY,
+            sha256 TEXT NOT NULL UNIQUE,  -- of the bytes, hexadecimal; each distinct text is kept once
+            size_bytes INTEGER NOT NULL,
+            bytes BLOB NOT NULL           -- UTF-8; a BLOB because some tools end a TEXT at NUL
+        )
+        """,
+        "INSERT INTO new_contents (sha256, size_bytes, bytes) SELECT sha256, size_bytes, bytes FROM contents",
+        """
+        CREATE TABLE new_memory_versions (
+            sequence INTEGER PRIMARY KEY, -- the change that made it
+            id TEXT NOT NULL UNIQUE,      -- memver_...
+            store_id TEXT NOT NULL REFERENCES memory_stores (id) ON DELETE CASCADE,
+            memory_id TEXT NOT NULL,      -- mem_...; outlives the row in memories
+            operation TEXT NOT NULL CHECK (operation IN ('created', 'modified', 'deleted')),
+            path TEXT,                    -- null when redacted
+            content_size_bytes INTEGER,   -- null when deleted or redacted
+            content_sha256 TEXT,          -- null when deleted or redacted
+            content_id INTEGER REFERENCES contents (id), -- null when deleted or redacted
+            created_at TEXT NOT NULL,
+            created_by_type TEXT NOT NULL CHECK (
+                created_by_type IN ('session_actor', 'api_actor', 'user_actor', 'service_account_actor')
+            ),
+            created_by_id TEXT NOT NULL,
+            redacted_at TEXT,
+            redacted_by_type TEXT,
+            redacted_by_id TEXT
+        )
+        """,
+        """
+        INSERT INTO new_memory_versions
+        SELECT sequence, old.id, store_id, memory_id, operation, path, content_size_bytes, content_sha256,
+               new_contents.id, created_at, created_by_type, created_by_id, redacted_at, redacted_by_type,
+               redacted_by_id
+        FROM memory_versions AS old LEFT JOIN new_contents ON sha256 = content_sha256 ORDER BY sequence
+        """,
+        """
+        CREATE TABLE new_memories (
+            id TEXT PRIMARY KEY,          -- mem_...; survives renames
+            store_id TEXT NOT NULL REFERENCES memory_stores (id) ON DELETE CASCADE,
+            path TEXT NOT NULL,           -- within the store, starts with /
+            head_version_id TEXT NOT NULL REFERENCES memory_versions (id),
+            content_sha256 TEXT NOT NULL, -- the head's, repeated for fast listings
+            content_size_bytes INTEGER NOT NULL,
+            content_id INTEGER NOT NULL REFERENCES contents (id),
+            created_at TEXT NOT NULL,
+            updated_at TEXT NOT NULL,
+            file_mode INTEGER,            -- permission bits set through a mount; null: the mount's default
+            file_mtime_ns INTEGER,        -- modification time seen through mounts, ns; null: updated_at
+            file_inode INTEGER,           -- inode number seen through mounts; null: derived from id
+            UNIQUE (store_id, path)
+        )
+        """,
+        """
+        INSERT INTO new_memories
+        SELECT old.id, store_id, path, head_version_id, content_sha256, content_size_bytes, new_contents.id,
+               created_at, updated_at, file_mode, file_mtime_ns, file_inode
+        FROM memories AS old JOIN new_contents ON sha256 = content_sha256
+        """,
+        "DROP TABLE memories",
+        "DROP TABLE memory_versions",
+        "DROP TABLE contents",
+        "ALTER TABLE new_contents RENAME TO contents",
+        "ALTER TABLE new_memory_versions RENAME TO memory_versions",
+        "ALTER TABLE new_memories RENAME TO memories",
+        "CREATE INDEX memory_versions_of_store ON memory_versions (store_id, sequence)",
+        "CREATE INDEX memory_versions_of_memory ON memory_versions (memory_id, sequence)",
+        "CREATE INDEX memory_versions_of_content ON memory_versions (content_id)",
+        # Who wrote what: a session's few versions among a million others.
+        "CREATE INDEX memory_versions_of_actor ON memory_versions (store_id, created_by_id, sequence)",
+        "CREATE INDEX memories_of_content ON memories (content_id)",
+        # A head is read by its version; and a version that is pruned is looked for among the heads (foreign key).
+        "CREATE INDEX memories_of_head ON memories (head_version_id)",
+        """
         CREATE TABLE memory_accesses (
             memory_id TEXT PRIMARY KEY REFERENCES memories (id) ON DELETE CASCADE,
             accessed_at TEXT NOT NULL     -- when the text was last read, to within an hour
         ) WITHOUT ROWID
         """,
-        # Who wrote what: a session's few versions among a million others.
-        "CREATE INDEX memory_versions_of_actor ON memory_versions (store_id, created_by_id, sequence)",
-        # Each version that is pruned is looked for among the heads (the foreign key).
-        "CREATE INDEX memories_of_head ON memories (head_version_id)",
+        """
+        CREATE VIEW current_memories AS
+        SELECT memory_stores.name AS store, memories.path, CAST(contents.bytes AS TEXT) AS text,
+               memories.content_size_bytes AS size_bytes, memories.updated_at,
+               memory_versions.created_by_type AS last_actor_type, memory_versions.created_by_id AS last_actor_id,
+               memories.id AS memory_id, memories.head_version_id, memories.store_id
+        FROM memories
+        JOIN memory_stores ON memory_stores.id = memories.store_id
+        JOIN memory_versions ON memory_versions.id = memories.head_version_id
+        JOIN contents ON contents.id = memories.content_id
+        ORDER BY memory_stores.name, memories.path
+        """,
+        """
+        CREATE VIEW history AS
+        SELECT memory_versions.created_at, memory_stores.name AS store, memory_versions.path,
+               memory_versions.operation, memory_versions.created_by_type AS actor_type,
+               memory_versions.created_by_id AS actor_id, memory_versions.content_size_bytes AS size_bytes,
+               CAST(contents.bytes AS TEXT) AS text, memory_versions.redacted_at,
+               memory_versions.id AS version_id, memory_versions.memory_id, memory_versions.store_id
+        FROM memory_versions
+        JOIN memory_stores ON memory_stores.id = memory_versions.store_id
+        LEFT JOIN contents ON contents.id = memory_versions.content_id
+        ORDER BY memory_versions.sequence DESC
+        """,
     ):
         db.execute(statement)

@@ -214,8 +214,7 @@ class SqliteEngine:
                 db.execute(f"DELETE FROM {table} WHERE store_id = ?", (store_id,))
             db.execute("DELETE FROM memory_stores WHERE id = ?", (store_id,))
             db.execute(
-                "DELETE FROM contents WHERE NOT EXISTS"
-                " (SELECT 1 FROM memory_versions WHERE content_sha256 = contents.sha256)"
+                "DELETE FROM contents WHERE NOT EXISTS (SELECT 1 FROM memory_versions WHERE content_id = contents.id)"
             )
             db.execute("UPDATE workspace SET scrubs_wanted = scrubs_wanted + 1")
 
@@ -325,9 +324,16 @@ class SqliteEngine:
 
     def content(self, version_id: str) -> bytes:
         with self._read() as db:
+            # What is read is mostly a head, and those are few: their index stays in the cache, whatever the history.
             row = db.execute(
-                "SELECT bytes FROM memory_versions JOIN contents ON sha256 = content_sha256 WHERE id = ?", (version_id,)
+                "SELECT bytes FROM memories JOIN contents ON contents.id = content_id WHERE head_version_id = ?",
+                (version_id,),
             ).fetchone()
+            if row is None:
+                row = db.execute(
+                    "SELECT bytes FROM memory_versions AS v JOIN contents ON contents.id = content_id WHERE v.id = ?",
+                    (version_id,),
+                ).fetchone()
         if row is None:
             raise NotFound(f"the version {version_id} has no content")
         return cast(bytes, row[0])
@@ -650,9 +656,10 @@ def _check_writable(db: sqlite3.Connection, store_id: str, *, archived: bool = F
 
 
 def _content(db: sqlite3.Connection, memory: Memory) -> bytes:
-    return cast(
-        bytes, db.execute("SELECT bytes FROM contents WHERE sha256 = ?", (memory.content_sha256,)).fetchone()[0]
-    )
+    row = db.execute(
+        "SELECT bytes FROM memories JOIN contents ON contents.id = content_id WHERE memories.id = ?", (memory.id,)
+    ).fetchone()
+    return cast(bytes, row[0])
 
 
 def _insert_store(db: sqlite3.Connection, store: Store) -> None:

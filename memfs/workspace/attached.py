@@ -1,11 +1,11 @@
-"""One store as one actor sees it: all that a mount needs of a workspace."""
+"""One store as one actor sees it: all that a mount or the memory tool needs of a workspace."""
 
 from collections.abc import Sequence
 
 from memfs.engine import Engine
 from memfs.model.errors import ReadOnly
 from memfs.model.mutations import Applied, Mutation
-from memfs.model.records import Access, Actor, Changes, Snapshot
+from memfs.model.records import Access, Actor, Changes, Memory, Snapshot
 from memfs.workspace.accesses import Accesses
 from memfs.workspace.memories import Memories
 
@@ -41,6 +41,10 @@ class AttachedStore:
     def content(self, version_id: str) -> bytes:
         """A version's bytes. Raises NotFound where they are gone."""
         return self._engine.content(version_id)
+
+    def memory_at(self, path: str) -> Memory:
+        """The live memory at a path, with its content; the read is noted. Raises NotFound, InvalidPath."""
+        return self._memories.get(self.store_id, path)
 
     def note_access(self, memory_id: str) -> None:
         """A memory was opened for reading; it is put on record later."""

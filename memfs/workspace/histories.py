@@ -47,7 +47,7 @@ def history_objects(workspace: Workspace, store_id: str) -> Iterator[JsonObject]
         )
         for version in page:
             if version.operation == "created" and version.memory_id in live:
-                born[version.memory_id] = version.created_at
+                born.setdefault(version.memory_id, version.created_at)
             if version.redacted_at is None:
                 missing.pop(version.id, None)
             yield version_object(version)

@@ -50,13 +50,14 @@ class HistoryLines:
         self._version_ids: set[bytes] = set()
         self._live: dict[str, _Last | None] = {}
         self._born: dict[str, str] = {}
+        self._first: dict[str, str] = {}
         self._memories: set[str] = set()
         self.count = 0
         """How many versions there are."""
 
     @property
     def created_at(self) -> Mapping[str, str]:
-        """When each memory that lives at the end was made, by id, as far as it is told."""
+        """When each memory that lives at the end was first made, by id, as far as it is told."""
         return self._born
 
     @property
@@ -121,12 +122,11 @@ class HistoryLines:
         if version.operation == "created":
             if before is not None:
                 raise InvalidRequest(f"it says created, but the memory {memory_id} is there already")
-            self._born[memory_id] = version.created_at
         elif before is None and memory_id in self._live:
             raise InvalidRequest(f"it says {version.operation}, but the memory {memory_id} was deleted before")
+        self._first.setdefault(memory_id, version.created_at)
         if version.operation == "deleted":
             self._live[memory_id] = None
-            self._born.pop(memory_id, None)
         else:
             self._live[memory_id] = _Last(
                 version.id, version.path, version.content_size_bytes, version.content_sha256, version.created_at
@@ -157,8 +157,9 @@ class HistoryLines:
         if _time(item, "updated_at") != last.created_at:
             raise InvalidRequest(f"its updated_at is not the time of the memory's last version, {last.version_id}")
         created_at = _time(item, "created_at")
-        if self._born.setdefault(memory_id, created_at) != created_at:
-            raise InvalidRequest("its created_at is not that of the version that created it")
+        if created_at > self._first[memory_id]:
+            raise InvalidRequest("its created_at is later than its first version")
+        self._born[memory_id] = created_at
         self._memories.add(memory_id)
 
     def _check_end(self) -> None:

@@ -67,6 +67,30 @@ class Sessions:
         self._engine.insert_session(session)
         return session
 
+    def take_up(self, resources: Sequence[Resource], root: str, session_id: str | None = None) -> tuple[Session, bool]:
+        """The session with this id where it is known, else a new one as by ``create``; and whether it is new.
+
+        A known session has the stores of its beginning: ``resources`` may be empty, or must name them again. Raises
+        NotFound for an unknown session where no stores are named, InvalidRequest where they are others, and what
+        ``create`` raises.
+        """
+        if session_id is None:
+            return self.create(resources, root), True
+        try:
+            session = self.get(session_id)
+        except NotFound:
+            if not resources:
+                raise
+            return self.create(resources, root, session_id), True
+        attached = [(attachment.memory_store_id, attachment.access) for attachment in session.attachments]
+        if resources and [(resource.store.id, resource.access) for resource in resources] != attached:
+            raise InvalidRequest(
+                f"the session {session_id} has other stores, and a session's stores are fixed: leave them out"
+            )
+        for store_id, _ in attached:
+            self.check_attachable(self._engine.store(store_id))
+        return session, False
+
     @staticmethod
     def check_attachable(store: Store) -> None:
         """Raises StoreArchived for a store that no session may have."""

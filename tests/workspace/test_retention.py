@@ -209,7 +209,6 @@ def test_a_point_whose_versions_are_pruned_is_refused(
     assert workspace.memories.get(store.id, "/a").content == b"20"
 
 
-@pytest.mark.xfail(strict=True, reason="nothing is left that tells of the memory's first life")
 def test_a_memory_that_was_made_again_is_not_deleted_for_want_of_a_history(
     workspace: Workspace, store: Store, clock: Clock, actor: Actor
 ) -> None:
