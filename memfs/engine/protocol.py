@@ -134,13 +134,14 @@ class Engine(Protocol):
         *,
         limits: Limits,
         unchanged_since: int | None = None,
+        guards: Guards | None = None,
         archived: bool = False,
     ) -> Applied:
         """Apply a batch in one transaction, or nothing of it.
 
-        ``unchanged_since`` is a sequence number after which the store must not have changed; ``archived`` says that
-        the store may be archived. Raises NotFound (store or memory), StoreArchived, PreconditionFailed, PathConflict,
-        StoreFull.
+        ``unchanged_since`` is a sequence number after which the store must not have changed, ``guards`` are those that
+        it must still have; ``archived`` says that the store may be archived. Raises NotFound (store or memory),
+        StoreArchived, PreconditionFailed, PathConflict, StoreFull.
         """
 
     # When memories were read
@@ -197,13 +198,20 @@ class Engine(Protocol):
         """Whether one of these versions, or a memory of theirs, is in the workspace already."""
 
     def insert_history(
-        self, store_id: str, versions: Iterable[MemoryVersion], created_at: Mapping[str, str], *, limits: Limits
+        self,
+        store_id: str,
+        versions: Iterable[MemoryVersion],
+        created_at: Mapping[str, str],
+        *,
+        limits: Limits,
+        guards: Guards | None = None,
     ) -> int:
         """Fill an empty store with a history, oldest first; returns how many memories live at its end.
 
         Ids, times and actors are kept; the sequence is not. ``created_at`` tells by memory id when memories were
-        first made whose first version is not there. Raises PreconditionFailed where the store has a history,
-        InvalidRequest where an id is taken or the history contradicts itself, PathConflict, StoreFull.
+        first made whose first version is not there; ``guards`` are as for ``apply``. Raises PreconditionFailed where
+        the store has a history or other guards, InvalidRequest where an id is taken or the history contradicts itself,
+        PathConflict, StoreFull.
         """
 
     def scrub(self, *, anyway: bool = False, wait: bool = True) -> bool:

@@ -346,10 +346,11 @@ class SqliteEngine:
         *,
         limits: Limits,
         unchanged_since: int | None = None,
+        guards: Guards | None = None,
         archived: bool = False,
     ) -> Applied:
         with self._write() as db:
-            _check_writable(db, store_id, archived=archived)
+            _check_writable(db, store_id, guards, archived=archived)
             if unchanged_since is not None:
                 row = db.execute(
                     "SELECT 1 FROM changes WHERE sequence > ? AND store_id = ? LIMIT 1", (unchanged_since, store_id)
@@ -491,10 +492,16 @@ class SqliteEngine:
             return history.any_known(db, versions)
 
     def insert_history(
-        self, store_id: str, versions: Iterable[MemoryVersion], created_at: Mapping[str, str], *, limits: Limits
+        self,
+        store_id: str,
+        versions: Iterable[MemoryVersion],
+        created_at: Mapping[str, str],
+        *,
+        limits: Limits,
+        guards: Guards | None = None,
     ) -> int:
         with self._write() as db, history.large_cache(db):
-            _check_writable(db, store_id)
+            _check_writable(db, store_id, guards)
             return history.insert_history(db, store_id, versions, created_at, limits)
 
     def scrub(self, *, anyway: bool = False, wait: bool = True) -> bool:
@@ -647,12 +654,16 @@ def _accesses_only(action: int, first: str | None, *_others: str | None) -> int:
     return sqlite3.SQLITE_OK if writes or waits or action in _HARMLESS else sqlite3.SQLITE_DENY
 
 
-def _check_writable(db: sqlite3.Connection, store_id: str, *, archived: bool = False) -> None:
-    row = db.execute("SELECT archived_at FROM memory_stores WHERE id = ?", (store_id,)).fetchone()
+def _check_writable(
+    db: sqlite3.Connection, store_id: str, guards: Guards | None = None, *, archived: bool = False
+) -> None:
+    row = db.execute("SELECT archived_at, guards FROM memory_stores WHERE id = ?", (store_id,)).fetchone()
     if row is None:
         raise NotFound(f"there is no store {store_id}")
     if row[0] is not None and not archived:
         raise StoreArchived(f"the store {store_id} is archived: it can only be read")
+    if guards is not None and guards != as_guards(row[1]):
+        raise PreconditionFailed(f"the guards of the store {store_id} were changed meanwhile: try again")
 
 
 def _content(db: sqlite3.Connection, memory: Memory) -> bytes:

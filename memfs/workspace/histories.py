@@ -98,8 +98,8 @@ def import_history(
     The file is read twice: to check every line, and to take the versions in, in one transaction. Ids are kept where
     none of them is in the workspace, else all are made anew. A guard is not applied to a history, since that would
     rewrite it: what it would refuse or mask is an error. ``progress`` is called twice for each version, or once in a
-    dry run. Raises NotFound, StoreArchived, PreconditionFailed where the store has a history, InvalidRequest for what
-    is no history.
+    dry run. Raises NotFound, StoreArchived, PreconditionFailed where the store has a history or gets other
+    guards meanwhile, InvalidRequest for what is no history.
     """
     store = workspace.engine.store(store_id)
     _check_target(workspace, store)
@@ -109,7 +109,7 @@ def import_history(
         versions = _counted(HistoryLines(file, check).versions(), progress)
         if not result.ids_kept:
             versions = _renewed(versions, created_at)
-        workspace.engine.insert_history(store_id, versions, created_at, limits=LIMITS)
+        workspace.engine.insert_history(store_id, versions, created_at, limits=LIMITS, guards=store.guards)
     return result
 
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 from memfs.engine import Engine, Limits
 from memfs.model import ids
-from memfs.model.errors import ContentNotText, ContentTooLarge, InvalidRequest, WriteRefused
+from memfs.model.errors import ContentNotText, ContentTooLarge, InvalidRequest, PreconditionFailed, WriteRefused
 from memfs.model.mutations import Applied, Create, Delete, KeepDirectory, MoveDirectory, Mutation, Update
 from memfs.model.paths import check_path, check_prefix
 from memfs.model.records import (
@@ -233,21 +233,34 @@ class Memories:
         What a guard masks is stored masked: the heads that come back tell by their hash. Raises what ``prepared`` and
         ``Engine.apply`` raise.
         """
-        ready = self._prepared(store_id, mutations)
-        return self._engine.apply(store_id, ready, actor, limits=LIMITS, unchanged_since=unchanged_since)
+        applied, _ = self._judge_and_apply(store_id, mutations, actor, unchanged_since)
+        return applied
 
-    def _prepared(self, store_id: str, mutations: Sequence[Mutation]) -> Sequence[Mutation]:
-        return prepared(
-            self._engine.guards(store_id),
-            mutations,
-            lambda memory_id: self._engine.memory(store_id, memory_id).path,
-        )
+    def _judge_and_apply(
+        self, store_id: str, mutations: Sequence[Mutation], actor: Actor, unchanged_since: int | None = None
+    ) -> tuple[Applied, Sequence[Mutation]]:
+        """Also returns the mutations as the guards left them.
+
+        Detectors take their time, so they judge before the transaction; which then holds only if the guards are still
+        those, or a write would get past guards that were set while it was judged.
+        """
+        while True:
+            guards = self._engine.guards(store_id)
+            ready = prepared(guards, mutations, lambda memory_id: self._engine.memory(store_id, memory_id).path)
+            try:
+                applied = self._engine.apply(
+                    store_id, ready, actor, limits=LIMITS, unchanged_since=unchanged_since, guards=guards
+                )
+            except PreconditionFailed:
+                if self._engine.guards(store_id) == guards:
+                    raise
+            else:
+                return applied, ready
 
     def _write(self, store_id: str, mutation: Create | Update, actor: Actor) -> tuple[Applied, Head, bytes | None]:
         """Apply one write; returns the head and the content as it was stored."""
-        (ready,) = self._prepared(store_id, [mutation])
+        applied, (ready,) = self._judge_and_apply(store_id, [mutation], actor)
         assert isinstance(ready, Create | Update)
-        applied = self._engine.apply(store_id, [ready], actor, limits=LIMITS)
         head = applied.heads[mutation.memory_id]
         assert head is not None
         return applied, head, ready.content

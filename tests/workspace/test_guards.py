@@ -482,3 +482,55 @@ def test_no_detector_runs_where_no_guard_asks(
         way(f"/one{number}", b"x")
         assert asked == [{"personal_data"}]
         asked.clear()
+
+
+# Guards that are set while a write is under way
+
+
+@pytest.fixture
+def set_while_judged(
+    workspace: Workspace, store: Store, monkeypatch: pytest.MonkeyPatch
+) -> Callable[[Guards], list[Guards]]:
+    """Has somebody set guards once, right after a write has asked for those that it is to be judged by."""
+
+    def prepare(guards: Guards) -> list[Guards]:
+        waiting = [guards]
+        asked = workspace.engine.guards
+
+        def then_set(store_id: str) -> Guards:
+            found = asked(store_id)
+            if waiting:
+                workspace.stores.set_guards(store.id, waiting.pop())
+            return found
+
+        monkeypatch.setattr(workspace.engine, "guards", then_set)
+        return waiting
+
+    return prepare
+
+
+def test_a_write_is_judged_by_the_guards_of_its_moment(
+    workspace: Workspace, store: Store, writing: Writing, set_while_judged: Callable[[Guards], list[Guards]]
+) -> None:
+    """No write gets past guards that are set while it is judged by those before."""
+    waiting = set_while_judged(Guards(secrets="reject"))
+    with pytest.raises(WriteRefused):
+        writing.create("/a", SECRET.encode())
+    assert not waiting
+    workspace.stores.set_guards(store.id, NO_GUARDS)
+    set_while_judged(Guards(secrets="mask"))
+    writing.save("/b", SECRET.encode())
+    assert workspace.memories.get(store.id, "/b").content == b"[password removed]"
+    workspace.stores.set_guards(store.id, Guards(secrets="mask"))
+    set_while_judged(NO_GUARDS)
+    writing.save("/c", SECRET.encode())
+    assert workspace.memories.get(store.id, "/c").content == SECRET.encode(), "nor is it held to those that are gone"
+
+
+def test_guards_that_are_set_meanwhile_hide_no_failed_precondition(
+    workspace: Workspace, store: Store, writing: Writing, set_while_judged: Callable[[Guards], list[Guards]]
+) -> None:
+    set_while_judged(Guards(secrets="mask"))
+    with pytest.raises(PreconditionFailed, match="read it again"):
+        workspace.memories.update(store.id, "/ok/there", writing.actor, content=b"x", expected_sha256="0" * 64)
+    assert workspace.memories.get(store.id, "/ok/there") == writing.there

@@ -296,6 +296,24 @@ def test_a_history_that_a_guard_would_mask_is_refused(workspace: Workspace, stor
         taken_in(workspace, other.id, data)
 
 
+def test_guards_that_are_set_while_a_history_comes_in_are_heeded(
+    workspace: Workspace, store: Store, actor: Actor
+) -> None:
+    workspace.memories.create(store.id, "/a", b"longer than that", actor)
+    data = exported(workspace, store.id)
+    other = workspace.stores.create("Guarded")
+
+    waiting = [Guards(max_content_bytes=3)]
+
+    def set_guards(_number: int) -> None:
+        if waiting:
+            workspace.stores.set_guards(other.id, waiting.pop())
+
+    with pytest.raises(PreconditionFailed, match=r"guards .* changed meanwhile: try again"):
+        taken_in(workspace, other.id, data, progress=set_guards)
+    assert workspace.versions.list(other.id) == []
+
+
 # What strangers write
 
 
