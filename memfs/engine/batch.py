@@ -94,6 +94,8 @@ class Batch:
         head = head_of(self.db, mutation.memory_id, self.store_id)
         if head is None:
             raise NotFound(f"the store {self.store_id} has no memory {mutation.memory_id}")
+        if mutation.expected_path not in (None, head.path):
+            raise NotFound(f"the memory {mutation.memory_id} is at {head.path}, not at {mutation.expected_path}")
         if mutation.expected_version is not None and mutation.expected_version != head.version_id:
             raise PreconditionFailed(
                 f"{head.path} is at version {head.version_id}, not at {mutation.expected_version}: read it again"

@@ -30,6 +30,7 @@ class Update:
 
     ``content`` and ``path`` None keep what is there. ``expected_version`` and ``expected_sha256`` are preconditions
     on the head; a failed hash is still a success where the memory already is as wanted (CONTRACT.md 2).
+    ``expected_path`` is where the memory was found: it is not the one that is meant once it is elsewhere (NotFound).
     """
 
     memory_id: str
@@ -38,15 +39,17 @@ class Update:
     expected_version: str | None = None
     expected_sha256: str | None = None
     attributes: FileAttributes = KEEP
+    expected_path: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Delete:
-    """Delete a memory; version ``deleted``."""
+    """Delete a memory; version ``deleted``. Preconditions are as those of ``Update``."""
 
     memory_id: str
     expected_version: str | None = None
     expected_sha256: str | None = None
+    expected_path: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

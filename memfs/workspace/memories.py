@@ -3,10 +3,18 @@
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from typing import TypeVar
 
 from memfs.engine import Engine, Limits
 from memfs.model import ids
-from memfs.model.errors import ContentNotText, ContentTooLarge, InvalidRequest, PreconditionFailed, WriteRefused
+from memfs.model.errors import (
+    ContentNotText,
+    ContentTooLarge,
+    InvalidRequest,
+    NotFound,
+    PreconditionFailed,
+    WriteRefused,
+)
 from memfs.model.mutations import Applied, Create, Delete, KeepDirectory, MoveDirectory, Mutation, Update
 from memfs.model.paths import check_path, check_prefix
 from memfs.model.records import (
@@ -104,6 +112,8 @@ class Written:
     changed: bool
 
 
+Result = TypeVar("Result")
+
 LIMITS = Limits(memories=MAX_MEMORIES, directories=MAX_DIRECTORIES)
 
 
@@ -161,6 +171,21 @@ class Memories:
         check_path(path_or_id)
         return self._engine.memory_at(store_id, path_or_id)
 
+    def _with_found(self, store_id: str, path_or_id: str, write: Callable[[Memory, str | None], Result]) -> Result:
+        """Write to the memory that is meant; ``write`` gets the memory, and the path where it must still be.
+
+        A memory that has moved since it was found is not the one at that path any more, and another one may be.
+        Raises NotFound, InvalidPath and what ``write`` raises.
+        """
+        if ids.is_id(path_or_id, ids.MEMORY):
+            return write(self._find(store_id, path_or_id), None)
+        while True:
+            found = self._find(store_id, path_or_id)
+            try:
+                return write(found, path_or_id)
+            except NotFound:
+                pass  # look again, which raises it where nothing is there now
+
     def create(self, store_id: str, path: str, content: bytes, actor: Actor) -> Memory:
         """Make a memory; never overwrites.
 
@@ -189,9 +214,14 @@ class Memories:
         """
         if expected_sha256 is not None:
             expected_sha256 = check_sha256(expected_sha256)
-        before = self._find(store_id, path_or_id)
-        mutation = Update(before.id, content=content, path=path, expected_sha256=expected_sha256)
-        applied, head, stored = self._write(store_id, mutation, actor)
+
+        def write(before: Memory, found_at: str | None) -> tuple[Memory, tuple[Applied, Head, bytes | None]]:
+            mutation = Update(
+                before.id, content=content, path=path, expected_sha256=expected_sha256, expected_path=found_at
+            )
+            return before, self._write(store_id, mutation, actor)
+
+        before, (applied, head, stored) = self._with_found(store_id, path_or_id, write)
         if stored is None:
             stored = before.content if head.sha256 == before.content_sha256 else self._engine.content(head.version_id)
         return Written(_memory(store_id, head, before.created_at, stored), changed=applied.previous < applied.sequence)
@@ -203,10 +233,13 @@ class Memories:
         """
         if expected_sha256 is not None:
             expected_sha256 = check_sha256(expected_sha256)
-        memory = self._find(store_id, path_or_id)
-        mutation = Delete(memory.id, expected_sha256=expected_sha256)
-        self._engine.apply(store_id, [mutation], actor, limits=LIMITS, archived=True)
-        return memory
+
+        def delete(memory: Memory, found_at: str | None) -> Memory:
+            mutation = Delete(memory.id, expected_sha256=expected_sha256, expected_path=found_at)
+            self._engine.apply(store_id, [mutation], actor, limits=LIMITS, archived=True)
+            return memory
+
+        return self._with_found(store_id, path_or_id, delete)
 
     def unaccessed(self, store_id: str, before: str, prefix: str = "/") -> Sequence[AccessedMemory]:
         """Live memories that were neither read nor written since a time. Raises InvalidRequest, NotFound."""

@@ -374,6 +374,19 @@ def test_a_kept_directory_gives_way_to_a_memory(engine: Engine, store_id: str) -
 # Preconditions
 
 
+def test_an_expected_path_is_where_the_memory_still_is(engine: Engine, store_id: str) -> None:
+    memory_id = create(engine, store_id, "/a", b"one")
+    apply(engine, store_id, Update(memory_id, path="/b", expected_path="/a"))
+    create(engine, store_id, "/a", b"another")
+    before = state(engine, store_id)
+    for mutation in (Update(memory_id, content=b"two", expected_path="/a"), Delete(memory_id, expected_path="/a")):
+        with pytest.raises(NotFound, match="is at /b, not at /a"):
+            apply(engine, store_id, mutation)
+    assert state(engine, store_id) == before
+    apply(engine, store_id, Update(memory_id, content=b"two", expected_path="/b"))
+    apply(engine, store_id, Delete(memory_id, expected_path="/b"))
+
+
 def test_an_update_expects_a_version(engine: Engine, store_id: str) -> None:
     memory_id = create(engine, store_id, "/a", b"one")
     (first,) = history(engine, store_id)

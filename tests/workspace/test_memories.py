@@ -17,7 +17,7 @@ from memfs.model.errors import (
     StoreArchived,
 )
 from memfs.model.mutations import Create, Delete, KeepDirectory, MoveDirectory, Mutation, SetAttributes, Update
-from memfs.model.records import MAX_CONTENT_BYTES, Actor, FileAttributes, Store
+from memfs.model.records import MAX_CONTENT_BYTES, Actor, FileAttributes, Memory, Store
 from memfs.workspace import Workspace
 
 
@@ -113,6 +113,42 @@ def test_a_memory_is_found_by_path_or_id(workspace: Workspace, store: Store, act
         workspace.memories.get(store.id, "a/b")
     with pytest.raises(InvalidPath):
         workspace.memories.get(store.id, "/\udcff")
+
+
+@pytest.mark.parametrize("way", ["update", "delete"])
+def test_what_is_written_is_what_is_at_the_path_then(
+    workspace: Workspace, store: Store, actor: Actor, monkeypatch: pytest.MonkeyPatch, way: str
+) -> None:
+    """As when a log is rotated: the old one moves away, and a new one is there, between finding and writing."""
+    old = create(workspace, store, actor, "/log", b"old")
+    new = ids.new_id(ids.MEMORY)
+    find = workspace.engine.memory_at
+    moves: list[list[Mutation]] = [[Update(old, path="/log.1"), Create(new, "/log", b"new")]]
+
+    def found_then_moved(store_id: str, path: str) -> Memory:
+        found = find(store_id, path)
+        if moves:
+            workspace.memories.apply(store_id, moves.pop(), actor)
+        return found
+
+    monkeypatch.setattr(workspace.engine, "memory_at", found_then_moved)
+
+    def write() -> str:
+        if way == "update":
+            return workspace.memories.update(store.id, "/log", actor, content=b"newer").memory.id
+        return workspace.memories.delete(store.id, "/log", actor).id
+
+    assert write() == new
+    assert workspace.memories.get(store.id, old).content == b"old"
+    # Where nothing takes its place, nothing is there.
+    if way == "delete":
+        new = create(workspace, store, actor, "/log")
+    moves.append([Update(new, path="/log.2")])
+    with pytest.raises(NotFound, match=r"no memory at /log$"):
+        write()
+    assert [memory.path for memory in workspace.memories.list(store.id)] == ["/log.1", "/log.2"]
+    # By its id a memory is meant wherever it is.
+    assert workspace.memories.update(store.id, old, actor, content=b"older").memory.path == "/log.1"
 
 
 def test_a_list_takes_a_prefix_of_whole_segments(workspace: Workspace, store: Store, actor: Actor) -> None:
