@@ -227,8 +227,8 @@ class Engine(Protocol):
     def settings(self) -> Settings:
         """The settings of the workspace."""
 
-    def set_settings(self, settings: Settings) -> None:
-        """Replace them."""
+    def update_settings(self, change: Callable[[Settings], Settings]) -> Settings:
+        """Replace them by what ``change`` makes of them, in one transaction. Raises what that raises."""
 
     def claim_pruning(self, before: str, at: str) -> bool:
         """Whether automatic pruning last happened before a time; if so, note that it happens now."""

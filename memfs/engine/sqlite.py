@@ -545,15 +545,16 @@ class SqliteEngine:
 
     def settings(self) -> Settings:
         with self._read() as db:
-            days, automatically = db.execute("SELECT retention_days, prune_automatically FROM workspace").fetchone()
-            return Settings(days, bool(automatically))
+            return _settings(db)
 
-    def set_settings(self, settings: Settings) -> None:
+    def update_settings(self, change: Callable[[Settings], Settings]) -> Settings:
         with self._write() as db:
+            settings = change(_settings(db))
             db.execute(
                 "UPDATE workspace SET retention_days = ?, prune_automatically = ?",
                 (settings.retention_days, int(settings.prune_automatically)),
             )
+            return settings
 
     def claim_pruning(self, before: str, at: str) -> bool:
         with self._write() as db:
@@ -671,6 +672,11 @@ def _content(db: sqlite3.Connection, memory: Memory) -> bytes:
         "SELECT bytes FROM memories JOIN contents ON contents.id = content_id WHERE memories.id = ?", (memory.id,)
     ).fetchone()
     return cast(bytes, row[0])
+
+
+def _settings(db: sqlite3.Connection) -> Settings:
+    days, automatically = db.execute("SELECT retention_days, prune_automatically FROM workspace").fetchone()
+    return Settings(days, bool(automatically))
 
 
 def _insert_store(db: sqlite3.Connection, store: Store) -> None:

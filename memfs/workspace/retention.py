@@ -30,14 +30,15 @@ class Retention:
         """Change settings; None keeps one. Raises InvalidRequest."""
         if retention_days is not None and not 1 <= retention_days <= MAX_DAYS:
             raise InvalidRequest(f"versions are kept for 1 to {MAX_DAYS} days, not {retention_days}")
-        before = self._engine.settings()
-        after = replace(
-            before,
-            retention_days=before.retention_days if retention_days is None else retention_days,
-            prune_automatically=before.prune_automatically if prune_automatically is None else prune_automatically,
-        )
-        self._engine.set_settings(after)
-        return after
+
+        def change(before: Settings) -> Settings:
+            return replace(
+                before,
+                retention_days=before.retention_days if retention_days is None else retention_days,
+                prune_automatically=before.prune_automatically if prune_automatically is None else prune_automatically,
+            )
+
+        return self._engine.update_settings(change)
 
     def cutoff(self, age: timedelta | None = None) -> str:
         """The time before which versions are older than ``age``, by default the workspace's setting."""

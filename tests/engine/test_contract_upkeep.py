@@ -1041,10 +1041,17 @@ def test_a_history_never_adopts_what_another_store_has(engine: Engine, store_id:
 def test_settings_are_kept(engine: Engine, reopen: Callable[[], Engine]) -> None:
     assert engine.settings() == Settings(retention_days=30, prune_automatically=False)
     changed = Settings(retention_days=7, prune_automatically=True)
-    engine.set_settings(changed)
+    assert engine.update_settings(lambda _settings: changed) == changed
     assert engine.settings() == changed
     with closing(reopen()) as again:
         assert again.settings() == changed
+
+    def fail(_settings: Settings) -> Settings:
+        raise InvalidRequest("no")
+
+    with pytest.raises(InvalidRequest):
+        engine.update_settings(fail)
+    assert engine.settings() == changed
 
 
 def test_pruning_is_claimed_once(engine: Engine, reopen: Callable[[], Engine]) -> None:

@@ -3,6 +3,7 @@
 import random
 import string
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -72,6 +73,19 @@ def test_settings_are_changed_one_by_one(workspace: Workspace) -> None:
     assert workspace.retention.set(prune_automatically=True) == Settings(1, prune_automatically=True)
     assert workspace.retention.set(retention_days=36_500) == Settings(36_500, prune_automatically=True)
     assert workspace.retention.settings() == Settings(36_500, prune_automatically=True)
+
+
+def test_one_setting_that_is_changed_keeps_another_that_is_changed_at_once(db: Path, workspace: Workspace) -> None:
+    """Many processes, each changing the one or the other: whatever was set last of each is there."""
+    with Workspace.open(db) as other, ThreadPoolExecutor() as threads:
+        for days in range(1, 60):
+            both = [
+                threads.submit(workspace.retention.set, retention_days=days),
+                threads.submit(other.retention.set, prune_automatically=days % 2 == 0),
+            ]
+            for each in both:
+                each.result()
+            assert workspace.retention.settings() == Settings(days, prune_automatically=days % 2 == 0)
 
 
 @pytest.mark.parametrize("days", [0, -1, 36_501, 10**12])
