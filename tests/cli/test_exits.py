@@ -1,5 +1,7 @@
 """Errors: one line on stderr, a documented exit code, never a traceback."""
 
+import signal
+
 import click
 import pytest
 
@@ -7,6 +9,7 @@ from memfs.cli import exits
 from memfs.cli.main import COMMANDS
 from memfs.model import errors
 from tests.cli.conftest import Run
+from tests.processes import python
 
 
 def plant(monkeypatch: pytest.MonkeyPatch, error: BaseException) -> None:
@@ -84,3 +87,27 @@ def test_wrong_usage(run: Run, arguments: list[str]) -> None:
     result = run(*arguments, code=exits.INVALID)
     assert result.stdout == ""
     assert "Usage: memfs" in result.stderr
+
+
+INTERRUPTED_WHILE_IT_LOADS = """
+import os, runpy, signal, sys
+
+class Interrupting:
+    def find_spec(self, name, _path, _target=None):
+        if name == "memfs.cli.output":
+            os.kill(os.getpid(), signal.SIGINT)
+
+sys.meta_path.insert(0, Interrupting())
+sys.argv = ["memfs", "--version"]
+runpy.run_module("memfs.cli", run_name="__main__")
+"""
+
+
+@pytest.mark.parametrize("ignored", [False, True])
+def test_an_interrupt_is_quiet_before_a_command_runs(ignored: bool) -> None:
+    prepare = "import signal; signal.signal(signal.SIGINT, signal.SIG_IGN)\n" if ignored else ""
+    with python(prepare + INTERRUPTED_WHILE_IT_LOADS) as process:
+        output, errors = process.communicate()
+    assert errors == ""
+    assert bool(output) == ignored
+    assert process.returncode == (0 if ignored else -signal.SIGINT), "a shell shows that as 130"
