@@ -77,6 +77,10 @@ COMMANDS: dict[str, Callable[[], click.Command]] = {
 """Every command and how to load it, in the order that help shows; on use, so that each starts quickly."""
 
 
+DATABASE = click.Path(path_type=Path, readable=False)
+"""Whether it can be read is for the engine to say: it knows why not, and what to do."""
+
+
 def _fail(message: str, code: int) -> NoReturn:
     """End with one line on stderr; with MEMFS_DEBUG set, after the traceback of the error at hand."""
     if os.environ.get("MEMFS_DEBUG"):
@@ -106,7 +110,7 @@ def _accept_db(command: click.Command) -> None:
         command.params.append(
             click.Option(
                 ["--db"],
-                type=click.Path(path_type=Path),
+                type=DATABASE,
                 expose_value=False,
                 hidden=True,
                 callback=_take_db,
@@ -173,7 +177,7 @@ class MemfsGroup(click.Group):
 @click.group(cls=MemfsGroup, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
 @click.option(
     "--db",
-    type=click.Path(path_type=Path),
+    type=DATABASE,
     envvar="MEMFS_DB",
     help="The database; may also stand after the command."
     "  [env: MEMFS_DB; default: memfs/memfs.db in XDG_DATA_HOME, ~/.local/share]",

@@ -41,6 +41,14 @@ def translated(path: Path) -> Iterator[None]:
             raise StorageFull(f"no space left for {path} or for temporary files: free some and try again") from error
         if code in (sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_CORRUPT):
             raise UnusableDatabase(f"{path} is damaged or no SQLite database ({error})") from error
+        if code in (sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY):
+            if path.is_dir():
+                raise UnusableDatabase(f"{path} is a directory: name the database's file") from error
+            if not (os.access(path, os.R_OK | os.W_OK) and os.access(path.parent, os.W_OK)):
+                raise StorageFailed(
+                    f"{path} and its directory must be writable, for reading too, because SQLite keeps its log there"
+                    f" ({error}): get write access to both, or copy it, with the -wal beside it, to where you have it"
+                ) from error
         raise StorageFailed(f"the database {path} could not be used: {error}") from error
 
 

@@ -10,7 +10,8 @@ from sqlite_utils import Database
 from sqlite_utils.migrations import Migrations
 
 from memfs.engine import SqliteEngine, VersionFilter, schema
-from memfs.model.errors import NotFound, UnusableDatabase
+from memfs.engine.opening import translated
+from memfs.model.errors import NotFound, StorageFailed, UnusableDatabase
 from memfs.model.records import NO_GUARDS, Guards, Settings
 from memfs.workspace import Workspace
 
@@ -79,3 +80,18 @@ def test_added_columns_keep_their_comments(tmp_path: Path) -> None:
         tables = "\n".join(sql for (sql,) in connection.execute("SELECT sql FROM sqlite_master WHERE type = 'table'"))
     for comment in ("JSON: secrets", "versions older than this", "once a day", "something was redacted"):
         assert comment in tables
+
+
+@pytest.mark.parametrize("code", [sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY_DIRECTORY])
+def test_a_database_that_cannot_be_written_says_what_to_do(tmp_path: Path, code: int) -> None:
+    """As on a read-only file system, where not even root can read one."""
+    error = sqlite3.OperationalError("as SQLite says")
+    error.sqlite_errorcode = code
+    missing = tmp_path / "nowhere" / "memfs.db"
+    with pytest.raises(StorageFailed, match=r"must be writable, for reading too.* or copy"), translated(missing):
+        raise error
+
+
+def test_a_directory_is_no_database(tmp_path: Path) -> None:
+    with pytest.raises(UnusableDatabase, match="is a directory"):
+        SqliteEngine(tmp_path)
