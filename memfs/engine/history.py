@@ -51,8 +51,10 @@ def past_state(db: sqlite3.Connection, store_id: str, at: str | None, version_id
         f"SELECT {VERSION} FROM memory_versions AS v JOIN"
         " (SELECT min(sequence) AS first FROM memory_versions WHERE store_id = ? GROUP BY memory_id"
         " HAVING min(sequence) > ?) ON v.sequence = first LEFT JOIN memories ON memories.id = v.memory_id"
-        # A live memory tells when it was first made, though the version that made it may be pruned.
-        " WHERE CASE WHEN memories.id IS NULL THEN v.operation != 'created' ELSE memories.created_at <= ?"
+        # A live memory tells when it was first made, though the version that made it may be pruned; and a deletion
+        # tells of a life before it.
+        " WHERE CASE WHEN memories.id IS NULL THEN v.operation != 'created' ELSE v.operation = 'deleted'"
+        " OR memories.created_at <= ?"
         " AND NOT (v.operation = 'created' AND v.created_at = memories.created_at) END ORDER BY v.sequence",
         (store_id, cut, at),
     )

@@ -648,7 +648,7 @@ class WorkspaceMachine(RuleBasedStateMachine):
             live = shelf.live.get(memory_id)
             if first_left not in own:
                 began_later = first_left.operation == "created"
-                if live is not None:
+                if live is not None and first_left.operation != "deleted":
                     began_later = live.created > at or (began_later and first_left.at == live.created)
                 if began_later and own and own[-1].operation != "deleted":
                     return {}, set(), False  # an earlier life of it, and its end

@@ -388,6 +388,24 @@ def test_what_was_pruned_is_lost(notes: Notes) -> None:
     assert notes.state() == {"/old": (old, b"3"), "/same": (same, b"same")}
 
 
+def test_what_was_pruned_is_lost_also_where_it_was_deleted_and_made_again(notes: Notes) -> None:
+    """It would be deleted else, for having been made after that time."""
+    twice = notes.create("/twice", b"one")
+    other = notes.create("/other", b"other")
+    then = notes.versions()[0].created_at
+    notes.apply(Delete(twice))
+    gone = notes.versions()[0].created_at
+    notes.apply(Create(twice, "/twice", b"two"))
+    notes.apply(Update(twice, content=b"three"))
+    notes.apply(Update(other, content=b"another"))
+    assert notes.workspace.retention.prune(notes.store.id, gone) == 2
+    plan = notes.plan(at=then)
+    reason = "its history of that time was pruned"
+    assert sorted(lost.memory_id for lost in plan.lost) == sorted([twice, other])
+    assert {lost.reason for lost in plan.lost} == {reason}
+    assert plan.steps == []
+
+
 def test_what_was_pruned_before_that_time_is_not_missed(notes: Notes) -> None:
     memory = notes.create("/a", b"1")
     notes.apply(Update(memory, content=b"2"))
