@@ -9,9 +9,9 @@ from memfs.model import ids
 from memfs.model.contract import JsonObject, memory_object, store_object, version_object
 from memfs.model.errors import HistoryGone, PreconditionFailed, StoreArchived, WriteRefused
 from memfs.model.mutations import Create
-from memfs.model.records import NO_GUARDS, Guards, Head, Memory, MemoryVersion, Store
+from memfs.model.records import NO_GUARDS, Guards, MemoryVersion, Store
 from memfs.workspace.history_lines import HistoryLines
-from memfs.workspace.memories import LIMITS, prepared
+from memfs.workspace.memories import LIMITS, memory_of, prepared
 from memfs.workspace.workspace import Workspace
 
 PAGE = 200
@@ -60,20 +60,7 @@ def history_objects(workspace: Workspace, store_id: str) -> Iterator[JsonObject]
             f"what {path} held when the export began was redacted or pruned meanwhile: run the command again"
         )
     for head in sorted(snapshot.heads, key=lambda head: head.path):
-        yield memory_object(_memory(store_id, head, born[head.memory_id]))
-
-
-def _memory(store_id: str, head: Head, created_at: str) -> Memory:
-    return Memory(
-        id=head.memory_id,
-        memory_store_id=store_id,
-        memory_version_id=head.version_id,
-        path=head.path,
-        content_size_bytes=head.size,
-        content_sha256=head.sha256,
-        created_at=created_at,
-        updated_at=head.updated_at,
-    )
+        yield memory_object(memory_of(store_id, head, born[head.memory_id]))
 
 
 @dataclass(frozen=True, slots=True)

@@ -194,7 +194,7 @@ class Memories:
         """
         memory_id = ids.new_id(ids.MEMORY)
         _, head, stored = self._write(store_id, Create(memory_id, path, content), actor)
-        return _memory(store_id, head, head.updated_at, stored)
+        return memory_of(store_id, head, head.updated_at, stored)
 
     def update(
         self,
@@ -224,7 +224,8 @@ class Memories:
         before, (applied, head, stored) = self._with_found(store_id, path_or_id, write)
         if stored is None:
             stored = before.content if head.sha256 == before.content_sha256 else self._engine.content(head.version_id)
-        return Written(_memory(store_id, head, before.created_at, stored), changed=applied.previous < applied.sequence)
+        memory = memory_of(store_id, head, before.created_at, stored)
+        return Written(memory, changed=applied.previous < applied.sequence)
 
     def delete(self, store_id: str, path_or_id: str, actor: Actor, *, expected_sha256: str | None = None) -> Memory:
         """Delete a memory, also of an archived store; its history stays. Returns what it was.
@@ -299,7 +300,8 @@ class Memories:
         return applied, head, ready.content
 
 
-def _memory(store_id: str, head: Head, created_at: str, content: bytes | None) -> Memory:
+def memory_of(store_id: str, head: Head, created_at: str, content: bytes | None = None) -> Memory:
+    """A live memory by its head, which does not tell when it was made."""
     return Memory(
         id=head.memory_id,
         memory_store_id=store_id,

@@ -6,10 +6,10 @@ from dataclasses import replace
 
 from memfs.engine import Engine
 from memfs.model import ids
-from memfs.model.errors import AmbiguousName, InvalidRequest, NotFound, StoreArchived
+from memfs.model.errors import AmbiguousName, HistoryGone, InvalidRequest, NotFound, StoreArchived
 from memfs.model.mutations import Create, KeepDirectory, Mutation
 from memfs.model.paths import slug
-from memfs.model.records import Actor, FileAttributes, Guards, Store, now
+from memfs.model.records import Actor, FileAttributes, Guards, Head, Store, now
 from memfs.workspace.guards import check_guards
 from memfs.workspace.memories import LIMITS, prepared
 
@@ -149,7 +149,8 @@ class Stores:
         """Make a new store with the memories, directories, metadata and guards of another, but without its history.
 
         The copies are new memories, created by ``actor``. None takes the description over. Raises NotFound,
-        InvalidRequest, and WriteRefused where a guard would not let a memory be written today.
+        InvalidRequest, HistoryGone as an export does, and WriteRefused where a guard would not let a memory be written
+        today.
         """
         snapshot = self._engine.snapshot(store_id)
         source = snapshot.store
@@ -168,10 +169,18 @@ class Stores:
         def kept(attributes: FileAttributes) -> FileAttributes:
             return replace(attributes, inode=None)
 
+        def content(head: Head) -> bytes:
+            try:
+                return self._engine.content(head.version_id)
+            except NotFound:
+                raise HistoryGone(
+                    f"what {head.path} held when the copy began was redacted or pruned meanwhile: run the command again"
+                ) from None
+
         mutations: Sequence[Mutation] = [
             *(KeepDirectory(directory.path, kept(directory.attributes)) for directory in snapshot.directories),
             *(
-                Create(ids.new_id(ids.MEMORY), head.path, self._engine.content(head.version_id), kept(head.attributes))
+                Create(ids.new_id(ids.MEMORY), head.path, content(head), kept(head.attributes))
                 for head in sorted(snapshot.heads, key=lambda head: head.path)
             ),
         ]

@@ -5,9 +5,9 @@ from typing import Any
 import pytest
 
 from memfs.model import ids
-from memfs.model.errors import AmbiguousName, InvalidRequest, NotFound, StoreArchived
+from memfs.model.errors import AmbiguousName, HistoryGone, InvalidRequest, NotFound, StoreArchived
 from memfs.model.mutations import Create, KeepDirectory, Update
-from memfs.model.records import Actor, FileAttributes, Guards, Store
+from memfs.model.records import Actor, FileAttributes, Guards, Snapshot, Store
 from memfs.workspace import Workspace
 from memfs.workspace.sessions import Resource
 
@@ -294,3 +294,21 @@ def test_a_deleted_store_is_gone_for_whoever_has_it(workspace: Workspace, store:
             ask()
     attached.note_access(memory.id)
     workspace.accesses.record()
+
+
+def test_a_copy_of_what_is_redacted_meanwhile_says_to_run_it_again(
+    workspace: Workspace, store: Store, actor: Actor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    head = workspace.memories.create(store.id, "/a", b"secret", actor).memory_version_id
+    seen = workspace.engine.snapshot
+
+    def seen_then_redacted(store_id: str) -> Snapshot:
+        snapshot = seen(store_id)
+        workspace.memories.update(store.id, "/a", actor, content=b"harmless")
+        workspace.versions.redact(store.id, [head], actor)
+        return snapshot
+
+    monkeypatch.setattr(workspace.engine, "snapshot", seen_then_redacted)
+    with pytest.raises(HistoryGone, match=r"/a held .*: run the command again"):
+        workspace.stores.copy(store.id, "Copy", actor)
+    assert workspace.stores.list() == [store]
