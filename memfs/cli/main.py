@@ -123,12 +123,16 @@ class MemfsGroup(click.Group):
     """The root group: commands are loaded on use, and no error ends in a traceback."""
 
     def main(self, *args: Any, **kwargs: Any) -> Any:
-        """Run with all three standard streams: what is opened next must not become one that was closed."""
+        """Run with all three standard streams: what is opened next must not become one that was closed.
+
+        Reading one that was closed fails all the same: it is no empty text, which would replace a memory's.
+        """
         for descriptor in range(3):
             try:
                 os.fstat(descriptor)
             except OSError:
-                os.open(os.devnull, os.O_RDWR)  # takes the lowest free number, which is this one
+                # Takes the lowest free number, which is this one.
+                os.open(os.devnull, os.O_RDWR if descriptor else os.O_WRONLY)
         sys.stdin = sys.stdin or os.fdopen(0)
         sys.stdout = sys.stdout or os.fdopen(1, "w")
         sys.stderr = sys.stderr or os.fdopen(2, "w")

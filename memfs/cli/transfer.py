@@ -111,7 +111,11 @@ def _incoming(source: str, kind: Kind | None) -> Iterator[tuple[Kind, BinaryIO |
             raise click.UsageError("nothing is piped in, but a terminal: pipe an archive or a history, or name one")
         if source == "-" or not file.seekable():
             spooled = stack.enter_context(tempfile.TemporaryFile())
-            shutil.copyfileobj(file, spooled)
+            try:
+                shutil.copyfileobj(file, spooled)
+            except OSError as error:
+                name = "standard input" if source == "-" else source
+                raise InvalidRequest(f"{name} cannot be read or kept meanwhile: {error.strerror}") from None
             file = spooled
         yield kind or _looks_like(source, file), file
 

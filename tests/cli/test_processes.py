@@ -111,6 +111,23 @@ def test_a_full_disk_under_stdout_is_an_error(workspace: Workspace, store: Store
     assert result.stderr == b"memfs: No space left on device\n"
 
 
+@pytest.mark.parametrize(
+    "command", ["memory update {store} /a -", "memory create {store} /b -", "store import {store} -"]
+)
+def test_a_closed_standard_input_is_no_empty_text(workspace: Workspace, store: Store, db: Path, command: str) -> None:
+    actor = Actor("user_actor", "alice")
+    workspace.memories.create(store.id, "/a", b"precious", actor)
+    words = [*MEMFS, "--db", str(db), *command.format(store=store.id).split()]
+    result = subprocess.run(
+        ["sh", "-c", '"$@" <&-', "sh", *words], capture_output=True, env=environment(), check=False, timeout=60
+    )
+    assert result.returncode == exits.INVALID
+    assert result.stderr.startswith(b"memfs: standard input cannot be read")
+    assert [(each.path, each.content) for each in workspace.memories.list(store.id, content=True)] == [
+        ("/a", b"precious")
+    ]
+
+
 def test_help_and_usage_load_nothing_heavy() -> None:
     code = """
 import sys
