@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from memfs.cli import exits
 from memfs.cli.asking import agreed, refuse, somebody_there
+from memfs.cli.clearing import not_all_cleared
 from memfs.cli.context import Invocation, pass_invocation, store_argument
 from memfs.cli.output import Format, counted, format_option, note, write_result
 from memfs.cli.progress import spinner
@@ -87,8 +87,7 @@ def delete(invocation: Invocation, store_name: str, yes: bool, format_: Format) 
         note(f"memfs: it was mounted at {', '.join(mounts)}, where everything answers 'Stale file handle' now")
     write_result(format_, deleted_store_object(found), f"deleted the store {found.name!r} ({found.id})")
     if left is not None:
-        note(f"memfs: it is deleted, but not every byte is out of the file yet; the next command tries again: {left}")
-        raise click.exceptions.Exit(exits.REFUSED)
+        not_all_cleared("it is deleted", left)
 
 
 def _contents(workspace: "Workspace", store: "Store") -> str:
@@ -124,14 +123,14 @@ def _same(database: str, db: Path) -> bool:
         return False
 
 
-def _delete(workspace: "Workspace", store_id: str) -> MemfsError | None:
+def _delete(workspace: "Workspace", store_id: str) -> MemfsError | KeyboardInterrupt | None:
     """Delete a store; returns why not all of its bytes are gone, where the store itself is."""
     with spinner("deleting, and clearing the file of it"):
         try:
             workspace.stores.delete(store_id)
         except NotFound:
             raise
-        except MemfsError as error:
+        except (MemfsError, KeyboardInterrupt) as error:
             try:
                 workspace.stores.get(store_id)
             except NotFound:

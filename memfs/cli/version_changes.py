@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from memfs.cli import exits
 from memfs.cli.asking import agreed, refuse, somebody_there
+from memfs.cli.clearing import not_all_cleared
 from memfs.cli.contents import tell_if_masked
 from memfs.cli.context import Invocation, actor, pass_invocation, store_argument
 from memfs.cli.history import newest_first
@@ -124,18 +124,17 @@ def redact(invocation: Invocation, store_name: str, version_ids: tuple[str, ...]
                 f" {version.id}: {', '.join(holding[:3])}{', …' if len(holding) > 3 else ''}"
             )
     if left is not None:
-        note(f"memfs: redacted, but not every byte is out of the file yet; the next command tries again: {left}")
-        raise click.exceptions.Exit(exits.REFUSED)
+        not_all_cleared("redacted", left)
 
 
 def _redact(
     workspace: "Workspace", store_id: str, version_ids: list[str]
-) -> tuple[Sequence[MemoryVersion], MemfsError | None]:
+) -> tuple[Sequence[MemoryVersion], MemfsError | KeyboardInterrupt | None]:
     """Redact versions; also returns why not all of their bytes are gone, where they themselves are redacted."""
     with spinner("redacting, and clearing the file of it"):
         try:
             return workspace.versions.redact(store_id, version_ids, actor()), None
-        except MemfsError as error:
+        except (MemfsError, KeyboardInterrupt) as error:
             versions = [workspace.versions.get(store_id, version_id) for version_id in version_ids]
             if any(version.redacted_at is None for version in versions):
                 raise

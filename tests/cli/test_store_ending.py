@@ -143,20 +143,24 @@ def test_a_long_history_is_not_counted_to_its_end(
     assert store_ending._contents(workspace, filled).endswith("with 1 memory and more than 1 versions")
 
 
+@pytest.mark.parametrize(
+    "error, code",
+    [(Busy("another process reads an old state"), exits.REFUSED), (KeyboardInterrupt(), exits.INTERRUPTED)],
+)
 def test_a_deletion_that_could_not_clear_the_file_says_so(
-    run: Run, workspace: Workspace, store: Store, monkeypatch: pytest.MonkeyPatch
+    run: Run, workspace: Workspace, store: Store, monkeypatch: pytest.MonkeyPatch, error: BaseException, code: int
 ) -> None:
     delete = Stores.delete
 
     def deletes_but(stores: Stores, store_id: str) -> None:
         delete(stores, store_id)
-        raise Busy("another process reads an old state")
+        raise error
 
     monkeypatch.setattr(Stores, "delete", deletes_but)
-    result = run("store", "delete", store.id, "--yes", code=exits.REFUSED)
+    result = run("store", "delete", store.id, "--yes", code=code)
     assert result.stdout == f"deleted the store 'User preferences' ({store.id})\n"
     assert "not every byte" in result.stderr
-    assert "another process reads an old state" in result.stderr
+    assert (str(error) or "interrupted") in result.stderr
     assert not exists(workspace, store)
 
 

@@ -233,3 +233,21 @@ def test_nothing_is_redacted_where_another_process_holds_the_lock(
     old, _ = versions(workspace, store)
     assert run("version", "redact", store.id, old, code=exits.TRY_AGAIN).stdout == ""
     assert workspace.versions.get(store.id, old).redacted_at is None
+
+
+def test_an_interrupt_that_comes_too_late_says_so(
+    run: Run, workspace: Workspace, store: Store, memory: Memory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    old, _ = versions(workspace, store)
+
+    def interrupted(_versions: object, *_: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as before:
+        before.setattr("memfs.engine.SqliteEngine.redact", interrupted)
+        assert run("version", "redact", store.id, old, code=exits.INTERRUPTED).output == ""
+    monkeypatch.setattr("memfs.engine.SqliteEngine.scrub", interrupted)
+    monkeypatch.setattr("memfs.cli.context._finish_scrub", lambda _workspace: None)
+    result = run("version", "redact", store.id, old, code=exits.INTERRUPTED)
+    assert result.stdout.startswith(f"redacted {old}")
+    assert "not every byte is out of the file yet; the next command tries again: interrupted" in result.stderr
