@@ -11,10 +11,15 @@ from memfs.cli.context import Invocation, actor, pass_invocation, store_argument
 from memfs.cli.output import Column, Format, counted, format_option, line, moment, note, quiet_option, write_list
 from memfs.cli.times import AGE
 from memfs.model.contract import memory_object
+from memfs.model.errors import NotFound, PreconditionFailed
 from memfs.model.records import format_time
 
 if TYPE_CHECKING:
     from memfs.model.records import AccessedMemory
+    from memfs.workspace import Workspace
+
+ATTEMPTS = 5
+"""How often memories are found anew in a store that others change meanwhile."""
 
 
 @click.command()
@@ -69,11 +74,16 @@ def expire(
             number = counted(len(found), "memory", "memories")
             if not agreed(f"delete {number} of the store {store.name!r} ({store.id})?"):
                 refuse("nothing was deleted")
-            # An answer takes its time. Whatever was read or written meanwhile is in use again.
-            still = workspace.memories.unaccessed(store.id, before, prefix)
-            found = [each for each in still if each in found]
-        if not dry_run:
-            workspace.memories.expire(store.id, found, actor())
+            # An answer takes its time.
+            found = _still(workspace, store.id, before, prefix, found)
+        for attempt in range(0 if dry_run else ATTEMPTS, 0, -1):
+            try:
+                workspace.memories.expire(store.id, found, actor())
+                break
+            except (NotFound, PreconditionFailed):  # one was written or deleted since it was found
+                if attempt == 1:
+                    raise
+                found = _still(workspace, store.id, before, prefix, found)
     if quiet:
         for each in found:
             line(each.memory.id)
@@ -84,6 +94,13 @@ def expire(
     elif not quiet:
         number = counted(len(found), "memory", "memories")
         note(f"{number} would be deleted" if dry_run else f"deleted {number}; the history stays")
+
+
+def _still(
+    workspace: "Workspace", store_id: str, before: str, prefix: str, found: Sequence["AccessedMemory"]
+) -> Sequence["AccessedMemory"]:
+    """What of it nobody has used since it was found: whatever was read or written meanwhile is in use again."""
+    return [each for each in workspace.memories.unaccessed(store_id, before, prefix) if each in found]
 
 
 def _write(format_: Format, found: Sequence["AccessedMemory"]) -> None:

@@ -6,12 +6,14 @@ from collections.abc import Callable
 from contextlib import closing
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from memfs.cli import exits, memory_expiring
 from memfs.model.records import Actor, Store, format_time, now
 from memfs.workspace import Workspace
+from memfs.workspace.memories import Memories
 from tests.cli.answering import INTERRUPT, answered
 from tests.cli.conftest import Run
 from tests.cli.test_memory import MEMORY_FIELDS, one_line, paths
@@ -188,3 +190,31 @@ def test_what_is_used_before_the_answer_stays(
     result = run("memory", "expire", store.id, "--not-accessed-for", "90d", "-q")
     assert result.stdout == f"{four['/notes/old.md']}\n"
     assert paths(workspace, store) == ["/old.md", "/read.md", "/written.md"]
+
+
+@pytest.mark.parametrize("way", ["written", "deleted"])
+def test_what_is_changed_at_the_last_moment_does_not_keep_the_rest(
+    run: Run,
+    workspace: Workspace,
+    store: Store,
+    four: dict[str, str],
+    monkeypatch: pytest.MonkeyPatch,
+    actor: Actor,
+    way: str,
+) -> None:
+    """A job at night must not fail because an agent is at work."""
+    expire = Memories.expire
+
+    def changed_just_before(memories: Memories, store_id: str, *arguments: Any) -> None:
+        monkeypatch.setattr(Memories, "expire", expire)
+        if way == "written":
+            workspace.memories.update(store_id, "/old.md", actor, content=b"in use")
+        else:
+            workspace.memories.delete(store_id, "/old.md", actor)
+        expire(memories, store_id, *arguments)
+
+    monkeypatch.setattr(Memories, "expire", changed_just_before)
+    result = run("memory", "expire", store.id, "--not-accessed-for", "90d", "--yes", "-q")
+    assert result.stdout == f"{four['/notes/old.md']}\n"
+    left = ["/old.md"] if way == "written" else []
+    assert paths(workspace, store) == [*left, "/read.md", "/written.md"]
