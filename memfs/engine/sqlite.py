@@ -509,24 +509,37 @@ class SqliteEngine:
             db = self._writer
             if db is None:
                 raise StorageFailed(f"the database {self.path} is open for reading only")
-            if anyway:
-                db.execute("UPDATE workspace SET scrubs_wanted = scrubs_wanted + 1")
             # Counted, so that what another process removes meanwhile is not taken for scrubbed.
-            wanted, done = db.execute("SELECT scrubs_wanted, scrubs_done FROM workspace").fetchone()
+            ((wanted, done),) = db.execute(
+                "UPDATE workspace SET scrubs_wanted = scrubs_wanted + 1 RETURNING scrubs_wanted, scrubs_done"
+                if anyway
+                else "SELECT scrubs_wanted, scrubs_done FROM workspace"
+            ).fetchall()
             if wanted == done:
                 return False
             try:
-                with nullcontext() if wait else _waiting(db, 0):
-                    db.execute("VACUUM")  # deleted cells leave copies in pages that were split or merged since
-            except sqlite3.Error as error:
-                if not is_busy(error):
-                    # What it wrote before it failed is in the log, perhaps in the last of the disk's space.
-                    with suppress(Busy, sqlite3.Error):
-                        self._empty_log(db, 1.0)
+                self._rewrite(db, wait=wait)
+            except (Busy, sqlite3.Error):
+                if anyway and wanted - 1 == done:
+                    # Only space was to be given back: nobody has to try that again before every command.
+                    with suppress(sqlite3.Error):
+                        db.execute("UPDATE workspace SET scrubs_done = ?1 WHERE scrubs_wanted = ?1", (wanted,))
                 raise
-            self._empty_log(db, opening.LOCK_TIMEOUT_SECONDS if wait else 1.0)
             db.execute("UPDATE workspace SET scrubs_done = max(scrubs_done, ?)", (wanted,))
             return True
+
+    def _rewrite(self, db: sqlite3.Connection, *, wait: bool) -> None:
+        """Write the whole file anew, and leave nothing in the log."""
+        try:
+            with nullcontext() if wait else _waiting(db, 0):
+                db.execute("VACUUM")  # deleted cells leave copies in pages that were split or merged since
+        except sqlite3.Error as error:
+            if not is_busy(error):
+                # What it wrote before it failed is in the log, perhaps in the last of the disk's space.
+                with suppress(Busy, sqlite3.Error):
+                    self._empty_log(db, 1.0)
+            raise
+        self._empty_log(db, opening.LOCK_TIMEOUT_SECONDS if wait else 1.0)
 
     def _empty_log(self, db: sqlite3.Connection, seconds: float) -> None:
         deadline = time.monotonic() + seconds

@@ -519,6 +519,31 @@ def test_a_full_disk_keeps_the_duty(
         assert connection.execute("PRAGMA integrity_check").fetchone() == ("ok",)
 
 
+@pytest.mark.parametrize("removed", [False, True])
+def test_a_full_disk_leaves_no_duty_where_only_space_was_to_be_given_back(
+    workspace: Workspace, store: Store, other: Store, db: Path, removed: bool
+) -> None:
+    """Or each command from then on would write the whole file, and say that something may not be gone."""
+    chance = random.Random(12)
+    crowd = Crowd(workspace, other, 12)
+    crowd.moves(15)
+    version_id = hide(workspace, store, secret_path(chance, "ascii"), secret(chance, "ascii", 3_000))
+    with plain(db) as connection:
+        connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    if removed:
+        workspace.engine.redact(store.id, [version_id], now(), Actor("user_actor", "alice"))
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (db.stat().st_size // 2, before[1]))
+    try:
+        with pytest.raises(StorageFailed):
+            workspace.scrub(anyway=True)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    assert is_due(db) is removed
+    assert workspace.scrub() is removed
+    assert not is_due(db)
+
+
 @pytest.mark.parametrize("remove", ["redact", "delete_store"])
 def test_whoever_comes_next_ends_what_a_killed_process_began(
     workspace: Workspace, store: Store, search: Search, db: Path, remove: str
