@@ -186,13 +186,13 @@ class Memories:
             except NotFound:
                 pass  # look again, which raises it where nothing is there now
 
-    def create(self, store_id: str, path: str, content: bytes, actor: Actor) -> Memory:
-        """Make a memory; never overwrites.
+    def create(self, store_id: str, path: str, content: bytes, actor: Actor, *, memory_id: str | None = None) -> Memory:
+        """Make a memory; never overwrites. ``memory_id`` is that of one that was deleted, else it gets a new one.
 
         Raises PathConflict where the path, or one above or below it, is used, StoreFull, StoreArchived, WriteRefused,
         InvalidPath, ContentTooLarge, ContentNotText.
         """
-        memory_id = ids.new_id(ids.MEMORY)
+        memory_id = memory_id or ids.new_id(ids.MEMORY)
         _, head, stored = self._write(store_id, Create(memory_id, path, content), actor)
         return memory_of(store_id, head, head.updated_at, stored)
 

@@ -4,8 +4,7 @@ from collections.abc import Sequence
 
 from memfs.engine import Engine, VersionFilter
 from memfs.model import ids
-from memfs.model.errors import NotFound
-from memfs.model.mutations import Create
+from memfs.model.errors import NotFound, PathConflict
 from memfs.model.paths import check_path
 from memfs.model.records import Actor, MemoryVersion, now
 from memfs.workspace.memories import Memories, Written
@@ -69,14 +68,21 @@ class Versions:
         """
         version = self.get(store_id, version_id)
         content = _content(version)
-        try:
-            return self._memories.update(store_id, version.memory_id, actor, content=content, path=path)
-        except NotFound:
-            self._engine.store(store_id)
         wanted = version.path if path is None else path
         assert wanted is not None
-        self._memories.apply(store_id, [Create(version.memory_id, wanted, content)], actor)
-        return Written(self._engine.memory(store_id, version.memory_id), changed=True)
+        for last in (False, False, True):
+            try:
+                return self._memories.update(store_id, version.memory_id, actor, content=content, path=path)
+            except NotFound:
+                self._engine.store(store_id)
+            try:
+                made = self._memories.create(store_id, wanted, content, actor, memory_id=version.memory_id)
+                return Written(made, changed=True)
+            except PathConflict as error:
+                if last or error.conflicting_memory_id != version.memory_id:
+                    raise
+                # Somebody else has made it again in between: it is live now.
+        raise AssertionError  # the last attempt returns or raises
 
     def redact(self, store_id: str, version_ids: Sequence[str], actor: Actor) -> Sequence[MemoryVersion]:
         """Take content, path, size and hash from versions for ever, and every byte of them from the file.

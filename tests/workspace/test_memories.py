@@ -202,3 +202,27 @@ def test_a_store_that_is_archived_while_attached_refuses(workspace: Workspace, s
     workspace.stores.archive(store.id)
     with pytest.raises(StoreArchived):
         attached.commit([Create(ids.new_id(ids.MEMORY), "/a", b"one")])
+
+
+def test_of_two_that_restore_a_deleted_memory_at_once_both_do(
+    workspace: Workspace, store: Store, actor: Actor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The second finds it deleted, and then there again."""
+    memory = workspace.memories.create(store.id, "/a", b"one", actor)
+    newer = workspace.memories.update(store.id, "/a", actor, content=b"two").memory
+    workspace.memories.delete(store.id, "/a", actor)
+    find = workspace.engine.store
+    others = [memory.memory_version_id]
+
+    def found_while_another_restores(store_id: str) -> Store:
+        if others:
+            workspace.versions.restore(store_id, others.pop(), actor)
+        return find(store_id)
+
+    monkeypatch.setattr(workspace.engine, "store", found_while_another_restores)
+    written = workspace.versions.restore(store.id, newer.memory_version_id, actor)
+    assert not others
+    assert (written.memory.id, written.memory.content, written.changed) == (memory.id, b"two", True)
+    operations = [version.operation for version in workspace.versions.list(store.id)]
+    assert operations == ["modified", "created", "deleted", "modified", "created"]
+    assert workspace.memories.get(store.id, "/a") == written.memory
