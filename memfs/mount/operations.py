@@ -114,6 +114,7 @@ class StoreOperations(pyfuse3.Operations):
     @handler
     async def lookup(self, parent_inode: int, name: bytes, ctx: pyfuse3.RequestContext) -> pyfuse3.EntryAttributes:
         self.filesystem.peek()
+        await self.filesystem.settle(self.filesystem.lookup(parent_inode, name).inode)
         return self._known(self.filesystem.lookup(parent_inode, name))
 
     async def forget(self, inode_list: Sequence[tuple[int, int]]) -> None:
@@ -178,6 +179,7 @@ class StoreOperations(pyfuse3.Operations):
     @handler
     async def getattr(self, inode: int, ctx: pyfuse3.RequestContext) -> pyfuse3.EntryAttributes:
         self.filesystem.peek()
+        await self.filesystem.settle(inode)
         return self._attributes(self.filesystem.node(inode))
 
     @handler
@@ -225,8 +227,7 @@ class StoreOperations(pyfuse3.Operations):
         if not opened.keep_cache:
             # The kernel would cut the new text at the size it knows, or fill it up. Only attributes: that waits for
             # no page and so for no request.
-            with suppress(FileNotFoundError):
-                pyfuse3.invalidate_inode(inode, attr_only=True)
+            _forget_attributes(inode)
         return opened
 
     @handler
@@ -250,19 +251,16 @@ class StoreOperations(pyfuse3.Operations):
 
     @handler
     async def flush(self, fh: int) -> None:
-        node = self.filesystem.file(fh).node
-        known = node.served == node.content_key()
-        await self.filesystem.flush(fh)
-        if known and node.served is not None:
-            node.served = node.content_key()
+        try:
+            await self.filesystem.flush(fh)
+        finally:
+            if self.filesystem.passing(fh):
+                # Before close() returns: who asks for the size next must not be told that of what was written.
+                _forget_attributes(self.filesystem.file(fh).node.inode)
 
     @handler
     async def fsync(self, fh: int, datasync: bool) -> None:
-        node = self.filesystem.file(fh).node
-        known = node.served == node.content_key()
         await self.filesystem.fsync(fh)
-        if known and node.served is not None:  # None: something else was stored than what the kernel has
-            node.served = node.content_key()
 
     @handler
     async def release(self, fh: int) -> None:
@@ -299,6 +297,12 @@ class StoreOperations(pyfuse3.Operations):
     @handler
     async def fsyncdir(self, fh: int, datasync: bool) -> None:
         await self.filesystem.sync()
+
+
+def _forget_attributes(inode: int) -> None:
+    """Let the kernel ask for a file's attributes anew. Only those: that waits for no page and so for no request."""
+    with suppress(OSError):
+        pyfuse3.invalidate_inode(inode, attr_only=True)
 
 
 def mount_options(*, read_only: bool, allow_other: bool, name: str) -> set[str]:

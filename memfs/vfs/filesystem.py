@@ -11,6 +11,7 @@ import os
 import stat
 import time
 from collections.abc import Callable
+from contextlib import suppress
 
 import trio
 
@@ -34,8 +35,8 @@ from memfs.workspace import AttachedStore
 
 BLOCK = 4096
 
-REFUSAL_SECONDS = 0.2
-"""How long an open waits for the end of a file whose close was refused a moment ago."""
+PASSING_SECONDS = 0.2
+"""How long somebody waits for the end of an open file that a close has just given another text."""
 
 
 def _storable(time_ns: int | None) -> int | None:
@@ -88,8 +89,10 @@ class Filesystem:
         self._directories: dict[int, DirectoryHandle] = {}
         self._released = trio.Event()
         """Set, and replaced, when an open file goes."""
-        self._disowned: set[FileHandle] = set()
+        self._refused_handles: set[FileHandle] = set()
         """Open files of which a close said that what was written is lost; nothing was written through them since."""
+        self._passing: set[FileHandle] = set()
+        """Open files of which a close refused or masked the text: they show it until they are released."""
 
     def _wake(self) -> None:
         # Not handed on as became_dirty.set: the event is replaced.
@@ -322,6 +325,8 @@ class Filesystem:
     ) -> None:
         """Move a file or directory, replacing what is there, or exchange two names."""
         self._writable()
+        await self._settle_name(parent, name)
+        await self._settle_name(new_parent, new_name)
         async with self.transactions.naming():
             source = self.lookup(parent, name)
             into, text = self.target(new_parent, new_name)
@@ -346,6 +351,8 @@ class Filesystem:
     ) -> Node:
         """chmod, utimensat, truncate. Permission bits and mtime are kept with the memory, without a version."""
         self._writable()
+        if handle is None:
+            await self.settle(inode)
         node = self.node(inode)
         atime_ns, mtime_ns = _storable(atime_ns), _storable(mtime_ns)
         if size is not None:
@@ -401,6 +408,7 @@ class Filesystem:
     async def _truncate(self, node: FileNode, size: int, handle: int | None) -> None:
         if size > MAX_CONTENT_BYTES and not node.scratch:
             raise ContentTooLarge(f"a memory has at most {MAX_CONTENT_BYTES} bytes, not {size}: split it")
+        self._own_again(node)
         by_path = handle is None and node.writers == 0
         before = bytes(self.contents.buffer(node)) if by_path and node.dirty else None
         self._resize(node, size)
@@ -443,7 +451,7 @@ class Filesystem:
         node = self.node(inode)
         if not isinstance(node, FileNode):
             raise os_error(errno.EISDIR)
-        await self._see_refusals(node)
+        await self.settle(inode)
         if not node.attached and not node.removed_here:
             raise os_error(errno.ESTALE)
         if flags & os.O_ACCMODE != os.O_RDONLY or flags & os.O_TRUNC:
@@ -451,6 +459,7 @@ class Filesystem:
         if flags & os.O_ACCMODE != os.O_WRONLY and node.memory_id is not None:
             self.store.note_access(node.memory_id)
         if flags & os.O_TRUNC:
+            self._own_again(node)
             node.kernel_size = 0
             # Not loaded only to be emptied. An empty file is no exception: its mtime moves, and must be kept.
             self.scratch.charge(node, 0)
@@ -459,16 +468,35 @@ class Filesystem:
             self.saving.changed(node)
         return self._opened(node, flags, pid)
 
-    async def _see_refusals(self, node: FileNode) -> None:
-        """Where a close has just said that what was written is lost, wait until it is.
+    async def settle(self, inode: int) -> None:
+        """Where a close has just said that what was written is lost, or has masked some of it, wait until that is so.
 
         The kernel tells of a file's last close only after the close has returned. Whoever opens the file in between
-        would be shown the refused text, and while reading it the end of another. Where the closed descriptor was not
-        the last one, the text is still somebody's, and the wait is for nothing but short.
+        would be shown the old text, and while reading it the end of another. Where the closed descriptor was not the
+        last one, the text is still somebody's, and the wait is for nothing but short, and not repeated.
+
+        Raises ESTALE where the name is gone by now, and not by the kernel's own doing: it has to look it up anew.
         """
-        with trio.move_on_after(REFUSAL_SECONDS):
-            while any(handle.node is node for handle in self._disowned):
-                await self._released.wait()
+        passing = {handle for handle in self._passing if handle.node.inode == inode}
+        if passing:
+            with trio.move_on_after(PASSING_SECONDS):
+                while not passing.isdisjoint(self._passing):
+                    await self._released.wait()
+            self._passing -= passing
+        node = self.tree.by_inode.get(inode)
+        if isinstance(node, FileNode) and not node.attached and not node.removed_here and node.handles == 0:
+            raise os_error(errno.ESTALE)
+
+    async def _settle_name(self, parent: int, name: bytes) -> None:
+        """Like settle, for what is at a name, if anything is."""
+        if self._passing:
+            with suppress(OSError):
+                await self.settle(self.lookup(parent, name).inode)
+
+    def _own_again(self, node: FileNode) -> None:
+        """A file's text is another than the one that was refused."""
+        for refused in (self._refused_handles, self._passing):
+            refused -= {handle for handle in refused if handle.node is node}
 
     def _opened(self, node: FileNode, flags: int, pid: int) -> FileHandle:
         handle = FileHandle(next(self._numbers), node, flags, pid)
@@ -492,7 +520,8 @@ class Filesystem:
         """Write into the shared buffer; returns the number of bytes. Raises ContentTooLarge, ENOSPC (scratch)."""
         self._writable()
         handle = self.file(number)
-        self._disowned.discard(handle)
+        self._refused_handles.discard(handle)
+        self._passing.discard(handle)
         node = handle.node
         buffer = self.contents.buffer(node)
         appended = handle.appends(offset)
@@ -522,8 +551,16 @@ class Filesystem:
         try:
             await self.saving.flush(handle)
         except UNFIT:
-            self._disowned.add(handle)
+            self._refused_handles.add(handle)
+            self._passing.add(handle)
             raise
+        self._refused_handles.discard(handle)
+        if handle.writable and handle.node.masked:
+            self._passing.add(handle)
+
+    def passing(self, number: int) -> bool:
+        """Whether a close has just given an open file another text than what was written."""
+        return self.file(number) in self._passing
 
     async def fsync(self, number: int) -> None:
         """Commit, and return once it survives a loss of power."""
@@ -538,17 +575,23 @@ class Filesystem:
         handle = self._files.pop(number)
         node = handle.node
         try:
-            await self.saving.release(handle)
+            if handle in self._refused_handles:
+                self.saving.give_up(handle)
+            else:
+                await self.saving.release(handle)
         finally:
             node.writers -= handle.writable
             node.handles -= 1
+            if node.attached:
+                self.saving.show_masked(node)
             if node.handles == 0:
                 if not node.attached:
                     self.scratch.settle(node)
                     self.tree.drop_unknown(node)
                 elif not node.dirty and not node.scratch:
                     node.buffer = None
-            self._disowned.discard(handle)
+            self._refused_handles.discard(handle)
+            self._passing.discard(handle)
             self._released.set()
             self._released = trio.Event()
 

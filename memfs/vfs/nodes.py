@@ -107,6 +107,7 @@ class FileNode(Node):
         "handles",
         "head",
         "kernel_size",
+        "masked",
         "memory_id",
         "removed_here",
         "served",
@@ -134,6 +135,8 @@ class FileNode(Node):
         """Whether anything but the emptying by O_CREAT or O_TRUNC made it dirty."""
         self.spoiled = False
         """Whether a write was refused midway, so that the buffer must not be taken for what was meant."""
+        self.masked = False
+        """Whether the buffer is committed, but a guard has masked some of it: the head's text is another."""
         self.displaced = False
         """Whether somebody else's change took its name while it held text that was not committed yet."""
         self.removed_here = False
@@ -171,10 +174,11 @@ class FileNode(Node):
     def changed(self, moment: float) -> None:
         """Record that the buffer changed at ``moment`` (time.monotonic())."""
         self.generation += 1
+        self.masked = False
         if not self.dirty:
             self.dirty = True
             self.dirty_since = moment
 
     def clean(self) -> None:
         """Record that the buffer is what is committed, or of no interest."""
-        self.dirty = self.written = self.spoiled = False
+        self.dirty = self.written = self.spoiled = self.masked = False

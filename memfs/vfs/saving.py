@@ -111,7 +111,13 @@ class Saving:
             # Emptied by O_CREAT or O_TRUNC, and the one who did it is about to write through another descriptor:
             # the empty text is no version of its own.
             return
-        await self._commit_for_caller(node)
+        try:
+            await self._commit_for_caller(node)
+        except UNFIT:
+            # Should the timer come before the release, and find that a guard has been lifted: close() has said that
+            # this is not saved.
+            node.dirty_since = trio.current_time()
+            raise
 
     async def fsync(self, handle: FileHandle) -> None:
         """Commit, and return once it survives a loss of power."""
@@ -148,6 +154,15 @@ class Saving:
             # The buffer is kept; the timer tries again.
             log.error("could not commit %s yet: %s", node.name, error)
 
+    def give_up(self, handle: FileHandle) -> None:
+        """The last reference to an open file goes whose close has said that the text is lost: it is not tried again,
+        whatever the store has come to allow since.
+        """
+        node = handle.node
+        if node.dirty and node.writers == 1:
+            log.warning("dropped %s: its close was refused", node.name)
+            self.discard(node)
+
     @staticmethod
     def _check_displaced(node: FileNode) -> None:
         if node.displaced:
@@ -172,31 +187,46 @@ class Saving:
                 raise ContentTooLarge(f"a write over {MAX_CONTENT_BYTES} bytes was refused: nothing was saved")
             generation = node.generation
             text = bytes(node.buffer or b"")
-            node.head = await self._commit_text(node, text)
+            head = await self._commit_text(node, text)
+            # Before anybody else's change can take the file's place: a kernel that has the buffer in its pages keeps
+            # them, for they are what this version holds.
+            known = node.served == node.content_key()
+            node.head = head
+            if known:
+                node.served = node.content_key()
             self.committed(node, text, generation)
 
     def committed(self, node: FileNode, text: bytes, generation: int) -> None:
-        """The text that the buffer held at ``generation`` is the head's now. What came after it is still to commit."""
-        if node.head is not None and node.head.sha256 != sha256(text).hexdigest():
-            self._replaced(node, generation)
-            return
-        self._contents.keep(node, text)
-        if node.generation == generation:
-            self.forget(node)
-            if node.handles == 0:
-                node.buffer = None
-        elif not node.dirty:
-            self.note_dirty(node)  # written as scratch, which is never dirty
-
-    def _replaced(self, node: FileNode, generation: int) -> None:
-        """A guard masked some of what was written: what was stored is what is read from now on."""
-        node.served = None  # whatever a kernel has is out of date
-        self._tree.stale_inode(node)
+        """The text that the buffer held at ``generation`` is the head's now, unless a guard masked some of it. What
+        came after it is still to commit.
+        """
+        masked = node.head is not None and node.head.sha256 != sha256(text).hexdigest()
+        if not masked:
+            self._contents.keep(node, text)
         if node.generation != generation:
+            if not node.dirty:
+                self.note_dirty(node)  # written as scratch, which is never dirty
             return
         self.forget(node)
-        node.generation += 1
-        node.buffer = None
+        if masked:
+            node.masked = True
+            self.show_masked(node)
+        elif node.handles == 0:
+            node.buffer = None
+
+    def show_masked(self, node: FileNode) -> None:
+        """Let what a guard made of a text be what is read from now on, unless somebody still writes at it.
+
+        A writer goes on where it is, by the text that it wrote: put in its place meanwhile, a masked one of another
+        length would be written into in the middle of a word, or past its end.
+        """
+        if node.masked and node.writers == 0:
+            node.masked = False
+            node.buffer = None
+            node.generation += 1
+            node.served = None  # whatever a kernel has is out of date
+            node.touch(content=False)
+            self._tree.stale_inode(node)
 
     async def _commit_text(self, node: FileNode, text: bytes) -> Head:
         """Commit a file's text onto its memory, whatever became of that meanwhile: the later text is not lost."""

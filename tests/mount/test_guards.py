@@ -2,13 +2,14 @@
 
 import errno
 import json
+import os
 import sqlite3
 from contextlib import closing
 from pathlib import Path
 
 import pytest
 
-from memfs.model.records import Guards
+from memfs.model.records import GuardAction, Guards
 from memfs.workspace import Workspace
 from tests.mount.harness import Site, shell
 
@@ -74,6 +75,47 @@ def test_what_a_guard_masked_is_what_everybody_reads_next(at: Site, notes: Path)
         f"exec 3>> a.md; echo 'key {KEY}' >&3; sync a.md; echo end >&3; exec 3>&-; tail -n 1 a.md | grep -qx end", notes
     )
     assert KEY.encode() not in b"".join(content or b"" for _, _, content in at.operations("notes"))
+
+
+def test_a_writer_goes_on_where_it_is_when_a_guard_has_masked_what_it_wrote(at: Site, notes: Path) -> None:
+    guard(at, Guards(secrets="mask"))
+    script = f"""
+    {{ echo 'key {KEY}' | cat; date +one; echo two; }} > longer.md
+    {{ echo 'password = "hunter2x{"hunter2x" * 20}"' | cat; echo tail; }} > shorter.md
+    exec 3> by-hand.md; echo 'key {KEY}' >&3; sync by-hand.md; echo end >&3; exec 3>&-
+    """
+    shell(script, notes)
+    masked = "key [AWS access key removed]\n"
+    assert (notes / "longer.md").read_text() == f"{masked}one\ntwo\n"
+    assert (notes / "by-hand.md").read_text() == f"{masked}end\n"
+    shorter = (notes / "shorter.md").read_text()
+    assert "\0" not in shorter
+    assert shorter.endswith("\ntail\n")
+    assert KEY.encode() not in b"".join(content or b"" for _, _, content in at.operations("notes"))
+
+
+@pytest.mark.parametrize("action", ["mask", "reject"])
+def test_the_size_right_after_a_close_is_that_of_the_text(at: Site, notes: Path, action: GuardAction) -> None:
+    before = "a note that stays what it is\n"
+    guard(at, Guards(secrets=action))
+    at.expected_log += ["refused path=", "dropped"] if action == "reject" else []
+    for number in range(100):
+        (notes / "a.md").write_text(before)
+        for name in ("a.md", f"new{number}.md"):
+            descriptor = os.open(notes / name, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+            os.write(descriptor, f"key {KEY}\n".encode())
+            os.fstat(descriptor)  # so that the kernel knows a size
+            if action == "mask":
+                os.close(descriptor)
+                size = (notes / name).stat().st_size
+                assert size == len("key [AWS access key removed]\n") == len((notes / name).read_bytes())
+                continue
+            with pytest.raises(PermissionError):
+                os.close(descriptor)
+            if name == "a.md":
+                assert (notes / name).stat().st_size == len(before)
+            else:
+                assert not (notes / name).exists()
 
 
 def test_sizes_and_paths_are_guarded(at: Site, notes: Path) -> None:

@@ -13,7 +13,7 @@ from memfs.model.records import Guards, Store
 from memfs.mount.errnos import errno_of
 from memfs.vfs.saving import DIRTY_SECONDS
 from memfs.workspace import Workspace, detectors
-from tests.vfs.harness import APPEND, SAVE, UPDATE, Files, in_trio, jump, on_mock_clock
+from tests.vfs.harness import APPEND, SAVE, UPDATE, Files, in_trio, jump, on_mock_clock, refused
 
 WORD = "xyzzy"
 
@@ -90,16 +90,55 @@ async def test_what_a_guard_masked_is_what_is_read(files: Files) -> None:
 
 
 @in_trio
-async def test_a_writer_that_stays_goes_on_from_what_was_stored(files: Files) -> None:
+async def test_a_writer_that_stays_goes_on_where_it_is_though_what_is_stored_is_longer(files: Files) -> None:
     guard(files, Guards(secrets="mask"))
     handle = await files.open("/a", UPDATE | os.O_CREAT)
     files.put(handle, 0, WORD)
     await files.fs.fsync(handle.number)
-    stored = files.get(handle).decode()
-    assert WORD not in stored
-    files.put(handle, len(stored), " and on")
+    files.put(handle, len(WORD), " and on")
+    await files.fs.flush(handle.number)  # of a duplicate, as a command in a group leaves it
+    files.put(handle, len(f"{WORD} and on"), ".")
     await files.close(handle)
-    assert await files.read("/a") == f"{stored} and on"
+    masked = detectors.mask(WORD, detectors.find(WORD, {"secret"}))
+    assert await files.read("/a") == f"{masked} and on."
+    assert files.history("/a") == [
+        f"created /a {masked}",
+        f"modified /a {masked} and on",
+        f"modified /a {masked} and on.",
+    ]
+    files.check()
+
+
+@in_trio
+async def test_an_open_after_a_close_that_masked_waits_for_the_release(files: Files) -> None:
+    guard(files, Guards(secrets="mask"))
+    handle = await files.open("/a", SAVE)
+    files.put(handle, 0, WORD)
+    await files.fs.flush(handle.number)
+    assert files.fs.passing(handle.number)
+    seen = []
+
+    async def look() -> None:
+        seen.append(await files.read("/a"))
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(look)
+        await trio.testing.wait_all_tasks_blocked()
+        assert seen == []
+        await files.fs.release(handle.number)
+    assert seen == [detectors.mask(WORD, detectors.find(WORD, {"secret"}))]
+    files.check()
+
+
+@in_trio
+async def test_what_a_reader_keeps_open_is_the_masked_text_once_the_writer_is_done(files: Files) -> None:
+    guard(files, Guards(secrets="mask"))
+    handle = await files.open("/a", SAVE)
+    files.put(handle, 0, WORD)
+    reader = await files.open("/a")
+    await files.close(handle)
+    assert WORD.encode() not in files.get(reader)
+    await files.close(reader)
     files.check()
 
 
@@ -211,6 +250,69 @@ async def test_an_open_after_a_refused_close_waits_for_the_release_that_drops_th
     caplog.clear()
 
 
+@in_trio
+async def test_what_a_close_refused_is_not_saved_where_the_guard_is_lifted_before_the_release(
+    files: Files, caplog: pytest.LogCaptureFixture
+) -> None:
+    await files.write("/a", "before")
+    guard(files, Guards(secrets="reject"))
+    handle = await files.open("/a", SAVE)
+    files.put(handle, 0, WORD)
+    with pytest.raises(WriteRefused):
+        await files.fs.flush(handle.number)
+    guard(files, Guards())
+    await files.fs.release(handle.number)
+    assert files.history("/a") == ["created /a before"]
+    assert await files.read("/a") == "before"
+    caplog.clear()
+    files.check()
+
+
+@in_trio
+@pytest.mark.parametrize("step", ["truncate", "rename", "size"])
+async def test_what_comes_right_after_a_refused_close_finds_the_version_before(
+    files: Files, step: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    await files.write("/a", "before")
+    guard(files, Guards(secrets="reject"))
+    handle = await files.open("/a", SAVE)
+    files.put(handle, 0, f"{WORD} and more than before")
+    with pytest.raises(WriteRefused):
+        await files.fs.flush(handle.number)
+
+    async def act() -> None:
+        if step == "truncate":
+            await files.fs.set_attributes(handle.node.inode, size=3)
+            assert await files.read("/a") == "bef"
+        elif step == "rename":
+            await files.rename("/a", "/b")
+            assert await files.read("/b") == "before"
+        else:
+            await files.fs.settle(handle.node.inode)
+            assert files.file("/a").size == len("before")
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(act)
+        await trio.testing.wait_all_tasks_blocked()
+        await files.fs.release(handle.number)
+    caplog.clear()
+    files.check()
+
+
+@in_trio
+async def test_a_new_file_that_was_refused_is_looked_up_anew(files: Files, caplog: pytest.LogCaptureFixture) -> None:
+    guard(files, Guards(secrets="reject"))
+    handle = await files.open("/a", SAVE)
+    files.fs.remember(handle.node)
+    files.put(handle, 0, WORD)
+    with pytest.raises(WriteRefused):
+        await files.close(handle)
+    with refused(errno.ESTALE):
+        await files.fs.settle(handle.node.inode)
+    caplog.clear()
+    files.check()
+
+
 @on_mock_clock
 async def test_where_another_descriptor_keeps_a_refused_text_an_open_shows_it(
     files: Files, caplog: pytest.LogCaptureFixture
@@ -222,6 +324,9 @@ async def test_where_another_descriptor_keeps_a_refused_text_an_open_shows_it(
         await files.fs.flush(handle.number)  # of a duplicate
     cast(MockClock, trio.lowlevel.current_clock()).autojump_threshold = 0
     assert await files.read("/a") == WORD
+    before = trio.current_time()
+    assert await files.read("/a") == WORD
+    assert trio.current_time() == before, "only the first one waits"
     await files.fs.set_attributes(handle.node.inode, size=0)
     files.put(handle, 0, "fine")
     await files.close(handle)
