@@ -6,7 +6,13 @@ from pathlib import Path
 import pytest
 
 from memfs.model.records import Actor, Store
-from memfs.workspace import Workspace
+from memfs.workspace import Workspace, guards
+
+
+@pytest.fixture(autouse=True)
+def nothing_searched(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a test's own detectors find is not remembered by the next one."""
+    monkeypatch.setattr(guards, "_searches", guards._Searches())
 
 
 @pytest.fixture

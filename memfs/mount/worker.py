@@ -26,6 +26,10 @@ log = logging.getLogger(__name__)
 MAX_REQUESTS = 1_000
 """Requests under way at once. Closes that wait for the database's lock must leave room for reads."""
 
+SWITCH_SECONDS = 0.0005
+"""How long a thread that searches a text for secrets keeps Python's lock. A request takes it some ten times, because
+each call of SQLite gives it back: with the usual 5 ms, opens would take 50 ms for as long as a search goes on."""
+
 EXIT_FAILED = 1
 EXIT_UNMOUNTED = 3
 """Somebody else took the mount down; it is not to be made again."""
@@ -59,6 +63,7 @@ def serve(mount: StoreMount, ready: int, parent: int) -> int:
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     die_with_parent(parent, signal.SIGTERM)
     set_process_name(f"memfs:{mount.path.name}")
+    sys.setswitchinterval(SWITCH_SECONDS)
     try:
         read_only = mount.access == "read_only"
         workspace = Workspace.open(mount.database, read_only=read_only)

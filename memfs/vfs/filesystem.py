@@ -327,6 +327,7 @@ class Filesystem:
         self._writable()
         await self._settle_name(parent, name)
         await self._settle_name(new_parent, new_name)
+        await self._look_ahead(parent, name)
         async with self.transactions.naming():
             source = self.lookup(parent, name)
             into, text = self.target(new_parent, new_name)
@@ -492,6 +493,12 @@ class Filesystem:
         if self._passing:
             with suppress(OSError):
                 await self.settle(self.lookup(parent, name).inode)
+
+    async def _look_ahead(self, parent: int, name: bytes) -> None:
+        """Let guards search what a rename is about to make a version of (Transactions.look_ahead)."""
+        node = self.directory(parent).children.get(os.fsdecode(name))
+        if isinstance(node, FileNode) and (node.scratch or node.dirty) and node.size <= MAX_CONTENT_BYTES:
+            await self.transactions.look_ahead(bytes(self.contents.of(node)))
 
     def _own_again(self, node: FileNode) -> None:
         """A file's text is another than the one that was refused."""

@@ -178,6 +178,8 @@ class Saving:
         Raises ContentNotText, ContentTooLarge (a write was refused midway), and what the workspace raises; the
         buffer is then still there.
         """
+        if node.dirty and node.memory_id is not None and not node.spoiled:
+            await self._transactions.look_ahead(bytes(node.buffer or b""))
         async with self._transactions.changing():
             if not node.dirty or node.memory_id is None or not node.attached:
                 self._dirty.discard(node)

@@ -99,6 +99,15 @@ class Transactions:
 
     # Committing
 
+    async def look_ahead(self, content: bytes) -> None:
+        """Without any lock, let guards search a text that is about to be committed.
+
+        A search can take a second. If it began under the lock, every open would wait for it as soon as another mount
+        has committed something.
+        """
+        if self._store.access != "read_only" and self._store.searches():
+            await trio.to_thread.run_sync(self._store.look_ahead, content)
+
     async def commit(
         self, mutations: Sequence[Mutation], *, emptied: Sequence[DirectoryNode] = ()
     ) -> dict[str, Head | None]:

@@ -50,6 +50,14 @@ class AttachedStore:
         """A memory was opened for reading; it is put on record later."""
         self._accesses.note(memory_id)
 
+    def searches(self) -> bool:
+        """Whether guards search what is written. Raises NotFound."""
+        return self._memories.searches(self.store_id)
+
+    def look_ahead(self, content: bytes) -> None:
+        """Search a text that is about to be committed. Takes long, and belongs into a thread. Raises NotFound."""
+        self._memories.look_ahead(self.store_id, content)
+
     def commit(self, mutations: Sequence[Mutation]) -> Applied:
         """Apply mutations in one transaction, attributed to the actor. Raises ReadOnly and all that the rules raise."""
         if self.access == "read_only":

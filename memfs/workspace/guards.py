@@ -1,7 +1,11 @@
 """Guards: what a store refuses or masks in every write, whoever writes and by whatever way."""
 
 import re
+import threading
+from collections import OrderedDict
+from collections.abc import Sequence
 from functools import lru_cache
+from hashlib import sha256
 
 from memfs.model.errors import InvalidPath, InvalidRequest, WriteRefused
 from memfs.model.paths import check_path, split
@@ -9,6 +13,9 @@ from memfs.model.records import MAX_CONTENT_BYTES, NO_GUARDS, GuardAction, Guard
 from memfs.workspace import detectors
 
 MAX_PATTERNS = 64
+
+KEPT_SEARCHES = 8
+"""Of so many texts that were searched last it is remembered where what was found: by hash, and nothing of the text."""
 
 
 def check_guards(guards: Guards) -> None:
@@ -87,15 +94,11 @@ def guard_content(guards: Guards, content: bytes) -> bytes:
     if guards == NO_GUARDS:
         return content
     _check_size(guards, content)
-    actions: dict[detectors.Kind, GuardAction | None] = {
-        "secret": guards.secrets,
-        "personal_data": guards.personal_data,
-    }
-    kinds = {kind for kind, action in actions.items() if action is not None}
-    if not kinds:
+    actions = _actions(guards)
+    if not actions:
         return content
     text = content.decode()
-    findings = detectors.find(text, kinds)
+    findings = _searches.find(content, text, frozenset(actions))
     refused = [finding for finding in findings if actions[finding.kind] == "reject"]
     if refused:
         found = ", ".join(f"{each.label} in line {text.count(chr(10), 0, each.start) + 1}" for each in refused[:5])
@@ -106,6 +109,43 @@ def guard_content(guards: Guards, content: bytes) -> bytes:
     masked = detectors.mask(text, findings).encode()
     _check_size(guards, masked)  # or what is stored could be neither copied nor restored
     return masked
+
+
+def searches(guards: Guards) -> bool:
+    """Whether texts are searched under these guards, which can take long."""
+    return bool(_actions(guards))
+
+
+def _actions(guards: Guards) -> dict[detectors.Kind, GuardAction]:
+    actions: dict[detectors.Kind, GuardAction | None] = {
+        "secret": guards.secrets,
+        "personal_data": guards.personal_data,
+    }
+    return {kind: action for kind, action in actions.items() if action is not None}
+
+
+class _Searches:
+    """The last searches of this process."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._kept: OrderedDict[tuple[bytes, frozenset[detectors.Kind]], Sequence[detectors.Finding]] = OrderedDict()
+
+    def find(self, content: bytes, text: str, kinds: frozenset[detectors.Kind]) -> Sequence[detectors.Finding]:
+        key = sha256(content).digest(), kinds
+        with self._lock:
+            if key in self._kept:
+                self._kept.move_to_end(key)
+                return self._kept[key]
+        findings = detectors.find(text, kinds)
+        with self._lock:
+            self._kept[key] = findings
+            if len(self._kept) > KEPT_SEARCHES:
+                self._kept.popitem(last=False)
+        return findings
+
+
+_searches = _Searches()
 
 
 def _check_size(guards: Guards, content: bytes) -> None:

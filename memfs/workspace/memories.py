@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
@@ -29,7 +30,7 @@ from memfs.model.records import (
     MemoryPrefix,
 )
 from memfs.workspace.accesses import Accesses
-from memfs.workspace.guards import guard_content, guard_path
+from memfs.workspace.guards import guard_content, guard_path, searches
 
 _SHA256 = re.compile("[0-9a-fA-F]{64}")
 
@@ -258,6 +259,18 @@ class Memories:
         mutations = [Delete(found.memory.id, expected_version=found.memory.memory_version_id) for found in unaccessed]
         if mutations:
             self._engine.apply(store_id, mutations, actor, limits=LIMITS, archived=True)
+
+    def look_ahead(self, store_id: str, content: bytes) -> None:
+        """Search a text as its commit will, so that there is little left to search where that holds others up.
+
+        Refuses nothing; raises NotFound.
+        """
+        with suppress(WriteRefused, ContentNotText, ContentTooLarge):
+            _guarded(self._engine.guards(store_id), content)
+
+    def searches(self, store_id: str) -> bool:
+        """Whether the store's guards search texts. Raises NotFound."""
+        return searches(self._engine.guards(store_id))
 
     def apply(
         self, store_id: str, mutations: Sequence[Mutation], actor: Actor, *, unchanged_since: int | None = None

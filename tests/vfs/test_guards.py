@@ -2,6 +2,7 @@
 
 import errno
 import os
+import threading
 from typing import cast
 
 import pytest
@@ -32,9 +33,9 @@ def simple_detector(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(detectors, "find", find)
 
 
-def guard(files: Files, guards: Guards) -> list[tuple[str, str]]:
+def guard(files: Files, wanted: Guards) -> list[tuple[str, str]]:
     """Guard the store; returns the list that refusals are put into."""
-    files.workspace.stores.set_guards(files.store.id, guards)
+    files.workspace.stores.set_guards(files.store.id, wanted)
     return files.refusals
 
 
@@ -331,3 +332,39 @@ async def test_where_another_descriptor_keeps_a_refused_text_an_open_shows_it(
     files.put(handle, 0, "fine")
     await files.close(handle)
     assert await files.read("/a") == "fine"
+
+
+@in_trio
+@pytest.mark.parametrize("by_rename", [False, True])
+async def test_nobody_waits_for_the_search_of_another_file(
+    files: Files, other: Files, by_rename: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await files.write("/a", "a")
+    guard(files, Guards(secrets="mask"))
+    begun, go_on = threading.Event(), threading.Event()
+
+    def find(text: str, kinds: object) -> list[detectors.Finding]:
+        if text == "long":
+            begun.set()
+            assert go_on.wait(10)
+        return []
+
+    monkeypatch.setattr(detectors, "find", find)
+
+    async def save() -> None:
+        if by_rename:
+            await files.write("/b.tmp", "long")
+            await files.rename("/b.tmp", "/b")
+        else:
+            await files.write("/b", "long")
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(save)
+        await trio.to_thread.run_sync(begun.wait)
+        with trio.fail_after(5):
+            await other.write("/a", "from elsewhere")
+            assert await files.read("/a") == "from elsewhere"
+            await files.write("/c", "c")
+        go_on.set()
+    assert await files.read("/b") == "long"
+    files.check()
