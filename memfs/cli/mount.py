@@ -234,8 +234,9 @@ def umount(root: Path | None) -> None:
 def status(format_: Format) -> None:
     """Show what is mounted, for which session, and whether it answers.
 
-    The state is mounted, silent (it does not answer), unmounted (taken down from outside) or dead (its supervisor is
-    gone; 'memfs umount' clears it away). Below, the newest writes that a store's guards refused, and why.
+    The state is mounted, silent (it does not answer), deleted (its store is), unmounted (taken down from outside) or
+    dead (its supervisor is gone; 'memfs umount' clears it away). Below, the newest writes that a store's guards
+    refused, and why.
 
     \b
     Example:

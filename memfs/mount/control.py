@@ -12,7 +12,7 @@ from pathlib import Path
 
 from memfs.model.errors import MountFailed
 from memfs.model.records import Access
-from memfs.mount.processes import answers, close_inherited, mounted_at
+from memfs.mount.processes import asked, close_inherited, mounted_at
 from memfs.mount.refusals import Refusal, read_refusals
 from memfs.mount.root import Root, unmount
 from memfs.mount.runtime import RootRecord, RootState, records
@@ -31,6 +31,7 @@ def prepare(state: RootState) -> None:
         for mount in record.mounts:
             unmount(place / Path(mount.path).name)
         Root(Path(record.root), place, record.existed, record.tmpfs).clear()
+        state.forget_refusals()  # they were told to another session
         state.record_path.unlink(missing_ok=True)
 
 
@@ -145,7 +146,8 @@ def _supervise(plan: Plan, state: RootState, lock: int, telling: int) -> None:
 
 @dataclass(frozen=True, slots=True)
 class MountStatus:
-    """One mount, as it is now: ``mounted``, ``silent`` (it does not answer) or ``dead`` (its supervisor is gone)."""
+    """One mount, as it is now: ``mounted``, ``silent`` (it does not answer), ``deleted`` (its store is), ``unmounted``
+    (taken down from outside) or ``dead`` (its supervisor is gone)."""
 
     root: str
     path: str
@@ -172,7 +174,7 @@ def status() -> list[MountStatus]:
             elif not mounted_at(Path(record.place) / Path(mount.path).name):
                 condition = "unmounted"
             else:
-                condition = "mounted" if answers(Path(mount.path), ANSWER_SECONDS) else "silent"
+                condition = asked(Path(mount.path), ANSWER_SECONDS)
             found.append(
                 MountStatus(
                     root=record.root,

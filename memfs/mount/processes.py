@@ -10,6 +10,7 @@ import threading
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
 from memfs.model.errors import MountFailed
 
@@ -149,21 +150,30 @@ def kind_at(path: Path) -> str:
     return max(holding, key=lambda point: len(point.path.parts)).kind if holding else ""
 
 
-def answers(path: Path, seconds: float) -> bool:
-    """Whether the filesystem at a path answers in time; asked from a thread, so that a dead one cannot hold us."""
-    answered = threading.Event()
+Answer = Literal["mounted", "deleted", "silent"]
+
+
+def asked(path: Path, seconds: float) -> Answer:
+    """What the filesystem at a path says in time: ``silent`` is nothing, and ``deleted`` that its store is gone.
+
+    Asked from a thread, so that a dead one cannot hold us.
+    """
+    answer: list[Answer] = []
 
     def ask() -> None:
         try:
             os.statvfs(path)
-        except OSError:
-            return
-        answered.set()
+            os.stat(path)
+        except OSError as error:
+            if error.errno == errno.ESTALE:
+                answer.append("deleted")
+        else:
+            answer.append("mounted")
 
     thread = threading.Thread(target=ask, daemon=True)
     thread.start()
     thread.join(seconds)
-    return answered.is_set()
+    return answer[0] if answer else "silent"
 
 
 def check_device() -> None:

@@ -52,9 +52,12 @@ class Refusals:
 def read_refusals(file: Path) -> list[Refusal]:
     """The refusals in a mount's file, oldest first; none where there is no such file or it cannot be read."""
     try:
-        return [Refusal(**fields) for fields in json.loads(file.read_text())]
+        found = [Refusal(**fields) for fields in json.loads(file.read_text())]
+        if not all(isinstance(text, str) for each in found for text in (each.at, each.path, each.reason)):
+            raise ValueError("what should be texts are none")
+        return found
     except FileNotFoundError:
         return []
-    except (OSError, ValueError, TypeError) as error:
+    except (OSError, ValueError, TypeError, RecursionError) as error:
         log.warning("the refusals in %s cannot be read: %s", file, error)
         return []

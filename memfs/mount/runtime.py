@@ -96,6 +96,12 @@ class RootState:
         """Where the worker of a mount, by the name of its directory, keeps what guards refused."""
         return self.record_path.with_suffix(f".{hashlib.sha256(directory.encode()).hexdigest()[:16]}.refused")
 
+    def forget_refusals(self) -> None:
+        """Take away what workers kept, also what one that was killed was about to put in its place."""
+        for suffix in ("refused", "new"):
+            for refusals in self.record_path.parent.glob(f"{self.record_path.stem}.*.{suffix}"):
+                refusals.unlink(missing_ok=True)
+
     def private_place(self, *, shared: bool) -> Path:
         """A directory in memory where an ordinary user's stores can be mounted; ``shared`` with other users."""
         return _in_memory(self._place, shared=shared)
@@ -132,8 +138,7 @@ class RootState:
         except FileNotFoundError:
             return
         if ours:
-            for refusals in self.record_path.parent.glob(f"{self.record_path.stem}.*.refused"):
-                refusals.unlink(missing_ok=True)
+            self.forget_refusals()
             self.record_path.unlink(missing_ok=True)
             self.lock_path.unlink(missing_ok=True)
 

@@ -8,6 +8,7 @@ import os
 import select
 import signal
 import time
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -15,7 +16,7 @@ from pathlib import Path
 from memfs.model.errors import MemfsError, MountFailed
 from memfs.model.records import Session
 from memfs.mount import worker
-from memfs.mount.processes import answers, set_process_name
+from memfs.mount.processes import asked, set_process_name
 from memfs.mount.root import Root, make_store_directory, plan_root, prepare_root, unguarded, unmount
 from memfs.mount.runtime import MountRecord, RootRecord, RootState
 from memfs.mount.worker import StoreMount
@@ -104,7 +105,7 @@ class Supervisor:
             for store in self._stores:
                 self._start(store)
             for store in self._stores:
-                if not answers(store.mount.path, START_SECONDS):
+                if asked(store.mount.path, START_SECONDS) == "silent":
                     raise MountFailed(f"{store.mount.path} does not answer: see {self.state.log_path}")
             self._record()
             ready()
@@ -147,7 +148,8 @@ class Supervisor:
         finally:
             os.close(receiving)
         if said != "ok":
-            os.kill(store.pid, signal.SIGKILL)  # where it hangs; one that ended is reaped all the same
+            if not said:
+                os.kill(store.pid, signal.SIGKILL)  # where it hangs; one that has said why ends with its own status
             raise MountFailed(said or f"the worker of {store.mount.path} did not start: see {self.state.log_path}")
 
     def _record(self) -> None:
@@ -203,6 +205,9 @@ class Supervisor:
                 if status == worker.EXIT_UNMOUNTED:
                     store.gone = True
                     log.info("unmounted from outside path=%s", store.mount.path)
+                elif status == worker.EXIT_DELETED:
+                    store.gone = True
+                    log.warning("not mounted again, for the store is deleted path=%s", store.mount.path)
                 else:
                     self._schedule(store, status)
         return not all(store.gone for store in self._stores)
@@ -319,7 +324,8 @@ def configure_log(path: Path | None) -> None:
 class RateLimit(logging.Filter):
     """Lets so many lines of what clients provoke through in a second, so that an agent's loop cannot fill the log.
 
-    What is left out is counted and told with the next line; warnings and errors always pass.
+    What is left out is counted and told with the next line. A text that a guard refuses is a warning, so those are
+    held back too, by a count of their own; errors always pass.
     """
 
     LINES_A_SECOND = 20
@@ -327,24 +333,26 @@ class RateLimit(logging.Filter):
     def __init__(self) -> None:
         super().__init__()
         self._second = 0
-        self._passed = 0
-        self._left_out = 0
+        self._passed: Counter[int] = Counter()
+        self._left_out: Counter[int] = Counter()
 
     def filter(self, record: logging.LogRecord) -> bool:
         """Whether to write a record."""
-        if record.levelno > logging.INFO:
+        level = record.levelno
+        if level > logging.WARNING:
             return True
         second = int(record.created)
         if second != self._second:
-            self._second, self._passed = second, 0
-        if self._passed >= self.LINES_A_SECOND:
-            self._left_out += 1
+            self._second = second
+            self._passed.clear()
+        if self._passed[level] >= self.LINES_A_SECOND:
+            self._left_out[level] += 1
             return False
-        self._passed += 1
-        if self._left_out:
-            record.msg = f"{record.getMessage()} left_out_before={self._left_out}"
+        self._passed[level] += 1
+        left_out = self._left_out.pop(level, 0)
+        if left_out:
+            record.msg = f"{record.getMessage()} left_out_before={left_out}"
             record.args = ()
-            self._left_out = 0
         return True
 
 

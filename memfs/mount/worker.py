@@ -11,7 +11,7 @@ from pathlib import Path
 import pyfuse3
 import trio
 
-from memfs.model.errors import MemfsError, MountFailed
+from memfs.model.errors import MemfsError, MountFailed, NotFound
 from memfs.model.records import Access, Actor
 from memfs.mount.invalidation import Invalidator
 from memfs.mount.operations import StoreOperations, mount_options
@@ -33,6 +33,8 @@ each call of SQLite gives it back: with the usual 5 ms, opens would take 50 ms f
 EXIT_FAILED = 1
 EXIT_UNMOUNTED = 3
 """Somebody else took the mount down; it is not to be made again."""
+EXIT_DELETED = 4
+"""The store is gone; there is nothing to mount again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +76,7 @@ def serve(mount: StoreMount, ready: int, parent: int) -> int:
         _init(operations, mount.path, mount_options(read_only=read_only, allow_other=mount.allow_other, name="memfs"))
     except MemfsError as error:
         os.write(ready, f"{error}\n".encode())
-        return EXIT_FAILED
+        return EXIT_DELETED if isinstance(error, NotFound) and mount.database.exists() else EXIT_FAILED
     try:
         asked = trio.run(_serve, workspace, filesystem, invalidator, ready)
     finally:

@@ -4,6 +4,7 @@ and at the end.
 
 import errno
 import logging
+import math
 from collections.abc import Callable
 from hashlib import sha256
 
@@ -272,9 +273,14 @@ class Saving:
             if due <= now:
                 try:
                     await self.commit(node)
-                except (ContentNotText, ContentTooLarge, WriteRefused):
+                except UNFIT:
                     node.dirty_since = now  # half a text, perhaps: its close will tell
                     due = now + DIRTY_SECONDS
+                except NotFound as error:
+                    # The store is deleted: no later try will find it, and each close tells.
+                    log.error("cannot commit %s any more: %s", node.name, error)
+                    node.dirty_since = math.inf
+                    continue
                 except (MemfsError, OSError) as error:
                     log.error("could not commit %s yet: %s", node.name, error)
                     node.dirty_since = now

@@ -3,6 +3,7 @@
 import errno
 import json
 import os
+import signal
 import sqlite3
 from contextlib import closing
 from pathlib import Path
@@ -10,8 +11,9 @@ from pathlib import Path
 import pytest
 
 from memfs.model.records import GuardAction, Guards
+from memfs.mount.processes import mounted_at
 from memfs.workspace import Workspace
-from tests.mount.harness import Site, shell
+from tests.mount.harness import Site, shell, wait_for_end, wait_until
 
 KEY = "AKIA" + "QYLPMN5HHHFPZAM2"
 """What looks like an AWS access key, and is none."""
@@ -157,4 +159,64 @@ def test_a_store_that_is_deleted_under_its_mount_is_a_stale_handle(at: Site, not
     for attempt in (lambda: (notes / "a.md").read_text(), lambda: (notes / "b.md").write_text("b")):
         with pytest.raises(OSError, match="Stale file handle"):
             attempt()
+    wait_until(
+        lambda: at.status()[0]["state"] == "deleted", "the store is seen as deleted"
+    )  # the kernel keeps attributes for a second
     at.run("umount", at.root)
+
+
+def test_the_worker_of_a_deleted_store_is_not_started_again(at: Site) -> None:
+    at.store("gone", a_md="a")
+    at.store("there", a_md="a")
+    _, there = at.mount("gone", "there")
+    with Workspace.open(at.db) as workspace:
+        workspace.stores.delete(workspace.stores.resolve("gone").id)
+    os.kill(at.worker("gone"), signal.SIGKILL)
+    log = Path(at.status()[0]["log"])
+    wait_until(lambda: "not mounted again, for the store is deleted" in log.read_text(), "the worker is given up")
+    assert [mount["state"] for mount in at.status()] == ["unmounted", "mounted"]
+    assert log.read_text().count("a worker died") == 1
+    (there / "b.md").write_text("b")
+    at.expected_log += ["a worker died", "could not mount again", "not mounted again"]
+
+
+def test_refusals_are_forgotten_where_another_session_mounts_after_a_crash(at: Site, notes: Path) -> None:
+    guard(at, Guards(secrets="reject"))
+    with pytest.raises(PermissionError):
+        (notes / "a.md").write_text(KEY)
+    (mount,) = at.status()
+    worker = mount["pid"]
+    os.kill(worker, signal.SIGKILL)
+    wait_until(lambda: at.status()[0]["pid"] != worker and at.status()[0]["state"] == "mounted", "it is mounted again")
+    assert len(at.status()[0]["refusals"]) == 1, "a worker goes on where the one before it ended"
+    supervisor = at.supervisor()
+    os.kill(supervisor, signal.SIGKILL)
+    wait_for_end(supervisor)
+    wait_until(lambda: not mounted_at(notes), "the worker has unmounted")
+    at.mount("notes")
+    assert at.status()[0]["refusals"] == []
+    at.expected_log += ["refused path=/a.md", "dropped a.md", "a worker died"]
+
+
+@pytest.mark.parametrize("text", ["[1]", "null", "\0", "[" * 100_000, '[{"at": 5, "path": 1, "reason": null}]'])
+def test_status_is_shown_where_the_refusals_are_damaged(at: Site, notes: Path, text: str) -> None:
+    guard(at, Guards(secrets="reject"))
+    with pytest.raises(PermissionError):
+        (notes / "a.md").write_text(KEY)
+    log = Path(at.status()[0]["log"])
+    (file,) = log.parent.glob(f"{log.stem}.*.refused")
+    file.write_text(text)
+    assert at.status()[0]["refusals"] == []
+    assert str(notes) in at.run("status").stdout
+    at.expected_log += ["refused path=/a.md", "dropped a.md"]
+
+
+def test_a_loop_of_refused_writes_does_not_fill_the_log(at: Site, notes: Path) -> None:
+    guard(at, Guards(max_content_bytes=1))
+    for _ in range(300):
+        with pytest.raises(PermissionError):
+            (notes / "a.md").write_text("12")
+    assert len(at.status()[0]["refusals"]) == 10
+    seconds = len({line[:19] for line in Path(at.status()[0]["log"]).read_text().splitlines()})
+    assert len(Path(at.status()[0]["log"]).read_text().splitlines()) <= 40 * seconds + 1
+    at.expected_log += ["refused path=/a.md", "dropped a.md"]

@@ -1,6 +1,7 @@
 """What a store's guards do to saving: refuse at close, or store something else than was written. No kernel."""
 
 import errno
+import math
 import os
 import threading
 from typing import cast
@@ -9,7 +10,7 @@ import pytest
 import trio
 from trio.testing import MockClock
 
-from memfs.model.errors import NotFound, WriteRefused
+from memfs.model.errors import NotFound, StoreArchived, WriteRefused
 from memfs.model.records import Guards, Store
 from memfs.mount.errnos import errno_of
 from memfs.vfs.saving import DIRTY_SECONDS
@@ -208,6 +209,21 @@ async def test_the_timer_leaves_what_a_guard_refuses_to_the_close(
     assert await files.read("/a") == "fine"
 
 
+@on_mock_clock
+async def test_the_timer_leaves_what_an_archived_store_refuses_to_the_close(
+    files: Files, caplog: pytest.LogCaptureFixture
+) -> None:
+    handle = await files.open("/a", SAVE)
+    files.put(handle, 0, "late")
+    files.workspace.stores.archive(files.store.id)
+    jump(DIRTY_SECONDS)
+    await files.fs.commit_aged(trio.current_time())
+    assert caplog.records == []
+    with pytest.raises(StoreArchived):
+        await files.close(handle)
+    caplog.clear()
+
+
 @in_trio
 async def test_a_store_that_was_deleted_answers_estale(
     workspace: Workspace, store: Store, caplog: pytest.LogCaptureFixture
@@ -222,6 +238,8 @@ async def test_a_store_that_was_deleted_answers_estale(
             await attempt
         assert errno_of(raised.value) == errno.ESTALE
     await files.fs.commit_aged(trio.current_time() + 60)
+    assert await files.fs.commit_aged(trio.current_time() + 600) == math.inf, "it is not tried for ever"
+    assert len([record for record in caplog.records if "cannot commit a any more" in record.getMessage()]) == 1
     await files.fs.finish()
     assert "lost at unmount: the unsaved text of a" in caplog.text
     caplog.clear()
