@@ -5,6 +5,7 @@ import math
 import os
 import signal
 import sys
+import threading
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -107,9 +108,9 @@ def _init(operations: StoreOperations, path: Path, options: set[str]) -> None:
         os.close(said)
 
 
-def _prune_if_due(workspace: Workspace) -> None:
+def _prune_if_due(workspace: Workspace, stop: threading.Event) -> None:
     try:
-        removed = workspace.retention.prune_if_due()
+        removed = workspace.retention.prune_if_due(stop)
     except MemfsError as error:
         log.warning("old versions were not pruned: %s", error)
     else:
@@ -120,6 +121,7 @@ def _prune_if_due(workspace: Workspace) -> None:
 async def _serve(workspace: Workspace, filesystem: Filesystem, invalidator: Invalidator, ready: int) -> bool:
     """Answer requests until a signal (True) or until somebody unmounts (False); then commit what is left."""
     asked = False
+    stopping = threading.Event()
 
     async def watch_signals() -> None:
         nonlocal asked
@@ -145,7 +147,7 @@ async def _serve(workspace: Workspace, filesystem: Filesystem, invalidator: Inva
         """Now and then, put on record what was read, and prune where the workspace's settings ask for it."""
         while True:
             if not filesystem.read_only:
-                await trio.to_thread.run_sync(_prune_if_due, workspace)
+                await trio.to_thread.run_sync(_prune_if_due, workspace, stopping)
             await trio.sleep(RECORD_SECONDS)
             await trio.to_thread.run_sync(workspace.accesses.record)
 
@@ -157,6 +159,7 @@ async def _serve(workspace: Workspace, filesystem: Filesystem, invalidator: Inva
         os.write(ready, b"ok\n")
         os.close(ready)
         await pyfuse3.main(min_tasks=2, max_tasks=MAX_REQUESTS)
+        stopping.set()  # or pruning a long history would keep us until we are killed, with what is unsaved
         nursery.cancel_scope.cancel()
     await filesystem.finish()
     return asked

@@ -1,16 +1,21 @@
 """Retention: how long old versions are kept, and removing those that are older."""
 
+import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 from memfs.engine import Engine
-from memfs.model.errors import InvalidRequest, NotFound
+from memfs.model.errors import InvalidRequest, MemfsError, NotFound
 from memfs.model.records import MemoryVersion, Settings, format_time
 
 BATCH = 2_000
 """Versions that are removed in one transaction: others' writes get their turn between two."""
+
+QUIET_BATCH = 200
+"""The same where nobody waits for it, but programs that save do wait for each transaction: some 20 ms."""
 
 DAY = timedelta(days=1)
 MAX_DAYS = 36_500
@@ -71,8 +76,13 @@ class Retention:
             if removed < BATCH:
                 return total
 
-    def prune_if_due(self) -> int:
-        """Where the workspace's setting asks for it, prune all stores, at most once a day; returns how many went."""
+    def prune_if_due(self, stop: threading.Event | None = None) -> int:
+        """Where the workspace's setting asks for it, prune all stores, at most once a day; returns how many went.
+
+        It takes its time: half of it is left to others' writes. ``stop`` ends it early; what is left then, or when it
+        fails, is for whoever asks next.
+        """
+        stop = stop or threading.Event()
         settings = self._engine.settings()
         moment = datetime.now(UTC)
         if not settings.prune_automatically or not self._engine.claim_pruning(
@@ -81,7 +91,23 @@ class Retention:
             return 0
         before = self.cutoff(timedelta(days=settings.retention_days))
         total = 0
-        for store in self._engine.stores(include_archived=True):
-            with suppress(NotFound):  # deleted meanwhile
-                total += self.prune(store.id, before)
+        done = False
+        try:
+            for store in self._engine.stores(include_archived=True):
+                with suppress(NotFound):  # deleted meanwhile
+                    total += self._prune_quietly(store.id, before, stop)
+            done = not stop.is_set()
+        finally:
+            if not done:
+                with suppress(MemfsError):
+                    self._engine.claim_pruning(format_time(moment + DAY), format_time(moment - 2 * DAY))
+        return total
+
+    def _prune_quietly(self, store_id: str, before: str, stop: threading.Event) -> int:
+        total, removed = 0, QUIET_BATCH
+        while removed == QUIET_BATCH and not stop.is_set():
+            begun = time.monotonic()
+            removed = self._engine.prune(store_id, before, limit=QUIET_BATCH)
+            total += removed
+            stop.wait(time.monotonic() - begun)
         return total

@@ -2,6 +2,7 @@
 
 import random
 import string
+import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -14,7 +15,7 @@ import pytest
 
 from memfs.engine import SqliteEngine
 from memfs.model import ids, records
-from memfs.model.errors import HistoryGone, InvalidRequest, NotFound
+from memfs.model.errors import Busy, HistoryGone, InvalidRequest, NotFound
 from memfs.model.mutations import Update
 from memfs.model.records import Actor, MemoryVersion, Settings, Store, format_time, now
 from memfs.workspace import Workspace, retention
@@ -309,3 +310,32 @@ print(workspace.retention.prune_if_due(), flush=True)
         for process in (one, two, three):
             tell(process)
         assert sorted(hear(process) for process in (one, two, three)) == ["0", "0", "1"]
+
+
+def test_pruning_that_was_stopped_or_failed_is_gone_on_with_by_whoever_asks_next(
+    workspace: Workspace, store: Store, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    workspace.retention.set(prune_automatically=True, retention_days=10)
+    second = workspace.stores.create("Second")
+    age(workspace, store, clock, days=5)
+    age(workspace, second, clock, days=5)
+    clock.forward(days=100)
+    stop = threading.Event()
+    prune = workspace.engine.prune
+
+    def then_stop(store_id: str, before: str, *, limit: int) -> int:
+        stop.set()
+        return prune(store_id, before, limit=limit)
+
+    monkeypatch.setattr(workspace.engine, "prune", then_stop)
+    assert workspace.retention.prune_if_due(stop) == 4
+
+    def fail(store_id: str, before: str, *, limit: int) -> int:
+        raise Busy("somebody else")
+
+    monkeypatch.setattr(workspace.engine, "prune", fail)
+    with pytest.raises(Busy):
+        workspace.retention.prune_if_due()
+    monkeypatch.setattr(workspace.engine, "prune", prune)
+    assert workspace.retention.prune_if_due() == 4
+    assert workspace.retention.prune_if_due() == 0
