@@ -16,7 +16,16 @@ from contextlib import suppress
 import trio
 
 from memfs.model import ids
-from memfs.model.errors import ContentTooLarge, InvalidPath, NotFound, ReadOnly, StoreArchived, StoreFull, WriteRefused
+from memfs.model.errors import (
+    ContentTooLarge,
+    InvalidPath,
+    MemfsError,
+    NotFound,
+    ReadOnly,
+    StoreArchived,
+    StoreFull,
+    WriteRefused,
+)
 from memfs.model.mutations import Delete, DropDirectory, KeepDirectory, Mutation, SetAttributes
 from memfs.model.paths import MAX_NAME_BYTES, check_path, check_segment, decode_name
 from memfs.model.records import MAX_CONTENT_BYTES, MAX_MEMORIES, FileAttributes
@@ -89,7 +98,7 @@ class Filesystem:
         self._directories: dict[int, DirectoryHandle] = {}
         self._released = trio.Event()
         """Set, and replaced, when an open file goes."""
-        self._refused_handles: set[FileHandle] = set()
+        self._refused_handles: dict[FileHandle, MemfsError] = {}
         """Open files of which a close said that what was written is lost; nothing was written through them since."""
         self._passing: set[FileHandle] = set()
         """Open files of which a close refused or masked the text: they show it until they are released."""
@@ -502,8 +511,9 @@ class Filesystem:
 
     def _own_again(self, node: FileNode) -> None:
         """A file's text is another than the one that was refused."""
-        for refused in (self._refused_handles, self._passing):
-            refused -= {handle for handle in refused if handle.node is node}
+        for handle in [handle for handle in self._refused_handles if handle.node is node]:
+            del self._refused_handles[handle]
+        self._passing -= {handle for handle in self._passing if handle.node is node}
 
     def _opened(self, node: FileNode, flags: int, pid: int) -> FileHandle:
         handle = FileHandle(next(self._numbers), node, flags, pid)
@@ -527,7 +537,7 @@ class Filesystem:
         """Write into the shared buffer; returns the number of bytes. Raises ContentTooLarge, ENOSPC (scratch)."""
         self._writable()
         handle = self.file(number)
-        self._refused_handles.discard(handle)
+        self._refused_handles.pop(handle, None)
         self._passing.discard(handle)
         node = handle.node
         buffer = self.contents.buffer(node)
@@ -557,11 +567,11 @@ class Filesystem:
         handle = self.file(number)
         try:
             await self.saving.flush(handle)
-        except UNFIT:
-            self._refused_handles.add(handle)
+        except UNFIT as error:
+            self._refused_handles[handle] = error
             self._passing.add(handle)
             raise
-        self._refused_handles.discard(handle)
+        self._refused_handles.pop(handle, None)
         if handle.writable and handle.node.masked:
             self._passing.add(handle)
 
@@ -583,7 +593,7 @@ class Filesystem:
         node = handle.node
         try:
             if handle in self._refused_handles:
-                self.saving.give_up(handle)
+                self.saving.give_up(handle, self._refused_handles[handle])
             else:
                 await self.saving.release(handle)
         finally:
@@ -597,7 +607,7 @@ class Filesystem:
                     self.tree.drop_unknown(node)
                 elif not node.dirty and not node.scratch:
                     node.buffer = None
-            self._refused_handles.discard(handle)
+            self._refused_handles.pop(handle, None)
             self._passing.discard(handle)
             self._released.set()
             self._released = trio.Event()

@@ -155,13 +155,13 @@ class Saving:
             # The buffer is kept; the timer tries again.
             log.error("could not commit %s yet: %s", node.name, error)
 
-    def give_up(self, handle: FileHandle) -> None:
+    def give_up(self, handle: FileHandle, reason: MemfsError) -> None:
         """The last reference to an open file goes whose close has said that the text is lost: it is not tried again,
         whatever the store has come to allow since.
         """
         node = handle.node
         if node.dirty and node.writers == 1:
-            log.warning("dropped %s: its close was refused", node.name)
+            log.warning("dropped %s: %s", node.name, reason)
             self.discard(node)
 
     @staticmethod
