@@ -6,7 +6,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
-from memfs.engine import Engine, Limits
+from memfs.engine import Engine, Limits, VersionFilter
 from memfs.model import ids
 from memfs.model.errors import (
     ContentNotText,
@@ -193,9 +193,15 @@ class Memories:
         Raises PathConflict where the path, or one above or below it, is used, StoreFull, StoreArchived, WriteRefused,
         InvalidPath, ContentTooLarge, ContentNotText.
         """
-        memory_id = memory_id or ids.new_id(ids.MEMORY)
-        _, head, stored = self._write(store_id, Create(memory_id, path, content), actor)
-        return memory_of(store_id, head, head.updated_at, stored)
+        again = memory_id is not None
+        mutation = Create(memory_id or ids.new_id(ids.MEMORY), path, content)
+        _, head, stored = self._write(store_id, mutation, actor)
+        created_at = head.updated_at
+        if again:  # it is as old as the first of its versions
+            where = VersionFilter(memory_id=memory_id)
+            (first,) = self._engine.versions(store_id, where, limit=1, oldest_first=True)
+            created_at = first.created_at
+        return memory_of(store_id, head, created_at, stored)
 
     def update(
         self,

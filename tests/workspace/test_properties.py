@@ -112,9 +112,7 @@ class Shelf:
         """Make a memory or change it."""
         before = self.live.get(memory_id)
         version = Past(memory_id, "modified" if before else "created", path, content, at, by)
-        earlier = [
-            past.at for past in self.of(memory_id) if not past.pruned
-        ]  # one that is made again is as old as it was
+        earlier = [past.at for past in self.of(memory_id) if not past.pruned]  # made again, it is as old as it was
         self.past.append(version)
         self.live[memory_id] = Live(path, content, before.created if before else min([*earlier, at]), at, version)
         if before:
@@ -269,16 +267,7 @@ class WorkspaceMachine(RuleBasedStateMachine):
             self.create_store("Notes", {})
             for path, content in (("/a/b", b"one\n"), ("/b", b"two\n")):
                 self.create(number, path, content, ALICE)
-            self.change(
-                self.shelves[-1].store.id,
-                self.shelves[-1],
-                next(iter(self.shelves[-1].live)),
-                b"",
-                None,
-                "none",
-                ALICE,
-                "/a/b",
-            )
+            self.save(number, "/b", b"", ALICE)
         if archived:
             self.archive_store(0, 0)
 
