@@ -55,6 +55,11 @@ def new_id(prefix: str, *, after: str | None = None) -> str:
     return prefix + _encode(candidate)
 
 
+def is_to_come(text: str) -> bool:
+    """Whether an identifier was made more than a day in the future, by its own word: nothing sorts after such a one."""
+    return _decode(text[-_LENGTH:]) >> _RANDOM_BITS > time.time_ns() // 1_000_000 + 86_400_000
+
+
 def is_id(text: str, prefix: str) -> bool:
     """Whether ``text`` has the form of an identifier with this prefix."""
     return text.startswith(prefix) and _BODY.fullmatch(text.removeprefix(prefix)) is not None

@@ -237,8 +237,6 @@ def _header(block: bytes) -> _Header:
     name, prefix, kind = _text(block[:100]), b"", block[156:157]
     if block[257:263] == b"ustar\0":  # not GNU's "ustar  ", which keeps other things there
         prefix = _text(block[345:500])
-    if kind in (b"\0", b"0", b"7"):
-        kind = b"5" if name.endswith(b"/") else b"0"  # the oldest archives have no other mark of a directory
     return _Header(
         name=prefix + b"/" + name if prefix else name,
         size=_number(block[124:136]),
@@ -302,6 +300,9 @@ def _item(tape: _Tape, header: _Header, records: dict[bytes, bytes], long_name: 
     while extended:
         extended = tape.block()[504] != 0
     kind = header.kind
+    if kind in (b"\0", b"0", b"7"):
+        # The oldest archives have no other mark of a directory. The header itself has a long name cut, perhaps at "/".
+        kind = b"5" if name.endswith(b"/") else b"0"
     path, problem = _place(name)
     if kind == b"5":
         if problem is not None:

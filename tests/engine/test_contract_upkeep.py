@@ -1035,6 +1035,16 @@ def test_a_history_never_adopts_what_another_store_has(engine: Engine, store_id:
         assert (state(engine, store_id), state(engine, other)) == before
 
 
+@pytest.mark.parametrize("version_id, memory_id", [("memver_7" + "Z" * 25, None), (None, "mem_7" + "Z" * 25)])
+def test_an_id_from_the_end_of_time_is_refused(
+    engine: Engine, store_id: str, version_id: str | None, memory_id: str | None
+) -> None:
+    """Whoever makes a history can write any id into it; the next ones must still be ids, and sort after it."""
+    last = told(memory_id or ids.new_id(ids.MEMORY), ("created", b"1"), id=version_id or ids.new_id(ids.MEMORY_VERSION))
+    with pytest.raises(InvalidRequest, match="to come"):
+        bring(engine, store_id, last)
+
+
 # Settings
 
 

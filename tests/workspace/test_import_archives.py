@@ -105,6 +105,15 @@ def test_every_format_of_python_is_read(form: int) -> None:
     assert contents(read(packed(*members, form=form))) == kept
 
 
+@pytest.mark.parametrize("form", [tarfile.GNU_FORMAT, tarfile.PAX_FORMAT])
+def test_a_long_name_that_its_header_cuts_at_a_slash_is_no_directory(form: int) -> None:
+    name = "d" * 99 + "/x.md"
+    assert contents(read(packed(member(name, b"text"), member("after", b"a"), form=form))) == {
+        f"/{name}": b"text",
+        "/after": b"a",
+    }
+
+
 @pytest.mark.parametrize("form", ["v7", "oldgnu", "gnu", "ustar", "posix"])
 def test_every_format_of_gnu_tar_is_read(tmp_path: Path, form: str) -> None:
     limit = {"v7": 90, "ustar": 200}.get(form, 2_000)
