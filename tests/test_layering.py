@@ -31,6 +31,9 @@ OWNERS: dict[str, str] = {
     "pyfuse3": "mount",
     "click": "cli",
     "rich": "cli",
+    "anthropic": "tool",
+    "mcp": "tool",
+    "mcp_types": "tool",
     "sqlite3": "engine",
     "sqlite_utils": "engine",
 }
@@ -40,7 +43,7 @@ OWNERS: dict[str, str] = {
 FORBIDDEN: dict[str, frozenset[str]] = {"model": frozenset({"errno", "http", "trio"})}
 
 # Layers that must have been found, or the walk looked in the wrong place. Adapters to come are left out.
-PRESENT = frozenset({"model", "engine", "workspace", "vfs", "mount", "cli"})
+PRESENT = frozenset({"model", "engine", "workspace", "vfs", "mount", "tool", "cli"})
 
 
 @dataclass(frozen=True, order=True)
@@ -209,6 +212,7 @@ CLEAN = {
     "mount/operations.py": "import pyfuse3\nfrom memfs import __version__\nfrom memfs.vfs import tree\n",
     "mount/deep/er.py": "from ...vfs import tree\nfrom ..operations import x\nself.print('a method')\n",
     "tool/sdk.py": "from memfs.workspace import stores\nimport importlib\nimportlib.import_module('json')\n",
+    "tool/mcp.py": "import mcp.types\nfrom anthropic.lib import tools\nfrom memfs import __version__\n",
     "api/app.py": "from memfs.model import ids\nimport http\n",
     "cli/main.py": "import click, rich.table\nfrom memfs import api, tool, mount, vfs, engine\nprint('x')\n",
     "model/__pycache__/stray.txt": "not source",
@@ -272,6 +276,8 @@ def test_a_clean_tree_has_no_violation(tmp_path: Path) -> None:
         ("mount/x.py", "from memfs.cli import main", 1, "imports memfs.cli"),
         ("mount/x.py", "from memfs.engine import sqlite", 1, "imports memfs.engine"),
         ("tool/x.py", "from memfs.vfs import tree", 1, "imports memfs.vfs"),
+        ("tool/x.py", "from memfs.engine import sqlite", 1, "imports memfs.engine"),
+        ("tool/x.py", "def f():\n    from memfs.cli import main", 2, "imports memfs.cli"),
         ("workspace/x.py", "from memfs.vfs import tree", 1, "imports memfs.vfs"),
         ("engine/x.py", "from memfs.workspace import stores", 1, "imports memfs.workspace"),
         ("model/x.py", "from memfs.engine import sqlite", 1, "imports memfs.engine"),
@@ -282,6 +288,10 @@ def test_a_clean_tree_has_no_violation(tmp_path: Path) -> None:
         ("mount/x.py", "from click import echo", 1, "imports click"),
         ("api/x.py", "from rich.console import Console", 1, "imports rich"),
         ("workspace/x.py", "import sqlite3", 1, "imports sqlite3"),
+        ("tool/x.py", "import click", 1, "imports click"),
+        ("cli/x.py", "from mcp.server import Server", 1, "imports mcp"),
+        ("cli/x.py", "import mcp_types", 1, "imports mcp_types"),
+        ("workspace/x.py", "import anthropic", 1, "imports anthropic"),
         ("cli/x.py", "from sqlite_utils.db import Table", 1, "imports sqlite_utils"),
         ("model/x.py", "import errno", 1, "imports errno"),
         ("model/x.py", "from http import HTTPStatus", 1, "imports http"),

@@ -58,6 +58,18 @@ def _status() -> click.Command:
     return status
 
 
+def _tool() -> click.Command:
+    from memfs.cli.tool import tool
+
+    return tool
+
+
+def _mcp() -> click.Command:
+    from memfs.cli.mcp import mcp
+
+    return mcp
+
+
 def _completion() -> click.Command:
     from memfs.cli.completion import completion
 
@@ -72,6 +84,8 @@ COMMANDS: dict[str, Callable[[], click.Command]] = {
     "mount": _mount,
     "umount": _umount,
     "status": _status,
+    "tool": _tool,
+    "mcp": _mcp,
     "completion": _completion,
 }
 """Every command and how to load it, in the order that help shows; on use, so that each starts quickly."""

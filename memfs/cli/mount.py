@@ -7,9 +7,9 @@ from pathlib import Path
 
 import click
 
-from memfs.cli.context import Invocation, complete_store, pass_invocation
+from memfs.cli.attaching import session_option, stores_option
+from memfs.cli.context import Invocation, pass_invocation
 from memfs.cli.output import Column, Format, format_option, line, moment, note, write_list
-from memfs.model.errors import NotFound
 from memfs.model.records import Access, Session
 
 DEFAULT_ROOT = Path("/mnt/memory")
@@ -35,38 +35,8 @@ class SizeType(click.ParamType[int]):
         return size
 
 
-class AttachmentType(click.ParamType[tuple[str, Access]]):
-    """STORE or STORE:read_only."""
-
-    name = "store"
-
-    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> tuple[str, Access]:
-        """What follows the last colon is part of the name unless it is an access mode. Raises click.BadParameter."""
-        if isinstance(value, tuple):
-            return value
-        text = str(value)
-        name, _, access = text.rpartition(":")
-        chosen: Access = "read_write"
-        if access == "read_only":
-            chosen = "read_only"
-        elif access != "read_write":
-            name = text
-        if not name:
-            self.fail(f"{text!r} names no store: write STORE or STORE:read_only", param, ctx)
-        return name, chosen
-
-
 @click.command()
-@click.option(
-    "-s",
-    "--store",
-    "stores",
-    type=AttachmentType(),
-    multiple=True,
-    metavar="STORE[:read_only]",
-    shell_complete=complete_store,
-    help="A store to mount, by id, name or slug; at most 8. The default access is read_write.",
-)
+@stores_option("A store to mount")
 @click.option(
     "--root",
     type=click.Path(path_type=Path, file_okay=False),
@@ -74,7 +44,7 @@ class AttachmentType(click.ParamType[tuple[str, Access]]):
     show_default=True,
     help="An empty or new directory to mount the stores in.",
 )
-@click.option("--session", "session_id", metavar="ID", help="Attribute changes to this session; else one is made.")
+@session_option
 @click.option(
     "--scratch-size",
     type=SizeType(),
@@ -183,29 +153,16 @@ def _session(
     from memfs.workspace.sessions import Resource
 
     with invocation.workspace() as workspace:
-        wanted = [(workspace.stores.resolve(name), access) for name, access in stores]
-        if session_id is not None:
-            try:
-                session = workspace.sessions.get(session_id)
-            except NotFound:
-                if not wanted:
-                    raise
-            else:
-                attached = [(a.memory_store_id, a.access) for a in session.attachments]
-                if wanted and [(store.id, access) for store, access in wanted] != attached:
-                    raise click.UsageError(
-                        f"the session {session_id} has other stores, and a session's stores are fixed: leave out -s"
-                    )
-                for store_id, _ in attached:
-                    workspace.sessions.check_attachable(workspace.stores.resolve(store_id))
-                return replace(
-                    session,
-                    attachments=tuple(
-                        replace(a, mount_path=os.fspath(root / Path(a.mount_path).name)) for a in session.attachments
-                    ),
-                )
-        resources = [Resource(store, access) for store, access in wanted]
-        return workspace.sessions.create(resources, os.fspath(root), session_id)
+        resources = [Resource(workspace.stores.resolve(name), access) for name, access in stores]
+        session, _ = workspace.sessions.take_up(resources, os.fspath(root), session_id)
+        # One that is known may have been mounted elsewhere.
+        return replace(
+            session,
+            attachments=tuple(
+                replace(attachment, mount_path=os.fspath(root / Path(attachment.mount_path).name))
+                for attachment in session.attachments
+            ),
+        )
 
 
 @click.command()

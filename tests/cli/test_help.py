@@ -68,6 +68,8 @@ def test_the_commands_are_those_that_are_documented() -> None:
         "version export",
         "settings show",
         "settings set",
+        "tool",
+        "mcp",
         "completion",
     } <= ALL.keys()
 
