@@ -1,5 +1,6 @@
 """Every command explains itself, and the examples in its help work."""
 
+import json
 import os
 import shlex
 from collections.abc import Iterator
@@ -102,34 +103,74 @@ def test_every_list_takes_a_format(name: str) -> None:
     assert list(option.type.choices) == ["table", "json", "jsonl"]
 
 
-@pytest.mark.parametrize("name", [name for name in ("", *ALL) if not NEEDS_A_MOUNT & set(name.split())])
-def test_the_examples_work(
-    run: Run, workspace: Workspace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
-) -> None:
-    if name != "":
-        store = workspace.stores.create("User preferences")
-        made = workspace.memories.create(store.id, "/editor/vim.md", b"one\n", Actor("user_actor", "alice"))
-        for content in (b"two\n", b"set number\n"):
-            workspace.memories.update(store.id, made.id, Actor("user_actor", "alice"), content=content)
+VERSIONS = ["memver_01M8NMQFRQEHGZHQHXSA2763V0", "memver_01M8NP6DRZ0JJCKNGD96Z9CQNS"]
+"""These stand in the help for versions that exist, and are nobody's head."""
+TIME = "2026-11-30T09:12:01Z"
+"""Stands for a time at which there was something."""
+
+
+@pytest.fixture
+def world(workspace: Workspace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
+    """What the examples in the help speak of; and what stands there for something of a world."""
+    store = workspace.stores.create("User preferences")
+    made = workspace.memories.create(store.id, "/editor/vim.md", b"one\n", Actor("user_actor", "alice"))
+    for content in (b"two\n", b"set number\n"):
+        workspace.memories.update(store.id, made.id, Actor("user_actor", "alice"), content=content)
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("VISUAL", raising=False)
     monkeypatch.setenv("EDITOR", "true")
     os.makedirs("notes")
     Path("notes/a.md").write_text("a\n")
-    # These stand in the help for versions that exist, and are nobody's head.
-    versions = ["memver_01M8NMQFRQEHGZHQHXSA2763V0", "memver_01M8NP6DRZ0JJCKNGD96Z9CQNS"]
-    real = [found.id for store in workspace.stores.list() for found in reversed(workspace.versions.list(store.id))]
-    time = "2026-11-30T09:12:01Z"  # stands for one at which there was something
-    ran = 0
+    real = [found.id for found in reversed(workspace.versions.list(store.id))]
+    return {TIME: now(), "$hash": sha256(b"set number\n").hexdigest(), **dict(zip(VERSIONS, real, strict=False))}
+
+
+def example_words(name: str, world: dict[str, str]) -> Iterator[list[str]]:
+    """The arguments of each example of a command, up to a pipe."""
     for line in examples(ALL.get(name, main)):
         line = line.removeprefix("id=$(").removesuffix(")") if line.startswith("id=") else line
         if line.startswith("memfs "):
-            stand_ins = {time: now(), "$hash": sha256(b"set number\n").hexdigest()}
-            stand_ins |= zip(versions, real, strict=False)
-            words = [stand_ins.get(word, word) for word in shlex.split(line)[1:]]
-            run(*words[: words.index("|")] if "|" in words else words)
-            ran += 1
+            words = [world.get(word, word) for word in shlex.split(line)[1:]]
+            yield words[: words.index("|")] if "|" in words else words
+
+
+@pytest.mark.parametrize("name", [name for name in ALL if not NEEDS_A_MOUNT & set(name.split())])
+def test_the_examples_work(run: Run, world: dict[str, str], name: str) -> None:
+    ran = [run(*words) for words in example_words(name, world)]
     assert ran
+
+
+def test_the_first_example_of_all_works_where_there_is_nothing_yet(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    os.makedirs("notes")
+    Path("notes/a.md").write_text("a\n")
+    assert len([run(*words) for words in example_words("", {})]) == 3
+
+
+@pytest.mark.parametrize(
+    "name", [name for name, command in ALL.items() if any(option.name == "format_" for option in command.params)]
+)
+@pytest.mark.parametrize("format_", ["json", "jsonl"])
+def test_every_command_that_answers_answers_programs_too(
+    run: Run, world: dict[str, str], name: str, format_: str
+) -> None:
+    """Each example, asked for JSON: one document, or an object a line, and nothing else on standard output."""
+    answers = []
+    for words in example_words(name, world):
+        if name == "version show" and "--content" in words:
+            continue  # asks for the exact bytes, whatever the format
+        words = [word for word in words if word not in ("-q", "--quiet")]
+        if "--format" in words:
+            at = words.index("--format")
+            del words[at : at + 2]
+        at = words.index("--") if "--" in words else len(words)
+        output = run(*words[:at], "--format", format_, *words[at:]).stdout
+        lines = output.splitlines() if format_ == "jsonl" else [output]
+        answers += [json.loads(line) for line in lines]
+        assert all(isinstance(json.loads(line), dict | (list if format_ == "json" else dict)) for line in lines)
+    assert answers or name in ("status", "version prune", "memory expire")  # of which there may be none
 
 
 def test_the_version(run: Run) -> None:
