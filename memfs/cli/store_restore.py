@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from memfs.workspace import Workspace
     from memfs.workspace.restoring import Lost, RestorePlan, Step
 
-ATTEMPTS = 5
+ATTEMPTS = 50
 """How often a plan is made for a store that others change meanwhile."""
 
 
@@ -105,8 +105,11 @@ def restore(
 def _carry_out(
     workspace: "Workspace", store_id: str, point: Point, format_: Format, *, keep_lost: bool
 ) -> tuple["RestorePlan", int]:
-    """Plan, show and restore, again where others changed the store in between; returns the plan that held, and how
-    many versions it made."""
+    """Plan, show and restore; returns the plan that held, and how many versions it made.
+
+    Where others changed the store in between, plan again and restore at once, or they would change it while a person is
+    shown something; what was done instead is shown afterwards.
+    """
     shown: list[Step] | None = None
     for attempt in range(1, ATTEMPTS + 1):
         plan = workspace.restoring.plan(store_id, at=point.at, version_id=point.version_id)
@@ -117,15 +120,19 @@ def _carry_out(
                 f"nothing was restored: {counted(len(plan.lost), 'memory', 'memories')} cannot be put back;"
                 " --keep-lost leaves them as they are and restores the rest"
             )
-        if plan.steps != shown:
+        if shown is None:
             _show(plan, format_)
             shown = plan.steps
         try:
-            return plan, workspace.restoring.restore(plan, actor(), keep_lost=keep_lost)
+            made = workspace.restoring.restore(plan, actor(), keep_lost=keep_lost)
         except PreconditionFailed:
             if attempt == ATTEMPTS:
                 raise
-            note("memfs: the store was changed meanwhile: planning again")
+        else:
+            if plan.steps != shown:
+                note("memfs: the store was changed meanwhile, and what was done is this")
+                _show(plan, format_)
+            return plan, made
     raise AssertionError  # the last attempt returns or raises
 
 

@@ -266,7 +266,7 @@ def meddle(monkeypatch: pytest.MonkeyPatch, change: Callable[[], object], times:
 def test_a_store_that_changes_is_planned_for_again(run: Run, notes: Notes, monkeypatch: pytest.MonkeyPatch) -> None:
     meddle(monkeypatch, lambda: notes.create("/late", ""), 1)
     result = run("store", "restore", notes.store.id, "--at", notes.then)
-    assert result.stderr == "memfs: the store was changed meanwhile: planning again\n"
+    assert result.stderr == "memfs: the store was changed meanwhile, and what was done is this\n"
     first, _, second = result.stdout.partition("unchanged 1\n")
     assert "/late" not in first
     assert "delete  /late" in second
