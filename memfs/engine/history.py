@@ -158,8 +158,8 @@ def insert_history(
     for version in versions:
         if version.memory_id not in heads and any_known(db, [version]):
             raise InvalidRequest(f"the memory {version.memory_id} or its version {version.id} is there already")
-        if ids.is_to_come(version.id) or ids.is_to_come(version.memory_id):
-            raise InvalidRequest(f"the version {version.id} or its memory has an id that is still to come")
+        if ids.leaves_no_room(version.id) or ids.leaves_no_room(version.memory_id):
+            raise InvalidRequest(f"the version {version.id} or its memory has an id from the end of time")
         _check_order(version, version.memory_id in heads, heads.get(version.memory_id))
         _check_text(version)
         _insert_version(db, store_id, version)

@@ -23,6 +23,8 @@ _ALPHABET = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
 _VALUE = {character: value for value, character in enumerate(_ALPHABET)}
 _LENGTH = 26
 _RANDOM_BITS = 80
+_END_OF_TIME = 253_402_300_800_000
+"""Milliseconds until the year 10000; there are 48 bits for them, which end in the year 10889."""
 _BODY = re.compile(f"[0-7][{_ALPHABET}]{{{_LENGTH - 1}}}")
 
 _lock = threading.Lock()
@@ -55,9 +57,12 @@ def new_id(prefix: str, *, after: str | None = None) -> str:
     return prefix + _encode(candidate)
 
 
-def is_to_come(text: str) -> bool:
-    """Whether an identifier was made more than a day in the future, by its own word: nothing sorts after such a one."""
-    return _decode(text[-_LENGTH:]) >> _RANDOM_BITS > time.time_ns() // 1_000_000 + 86_400_000
+def leaves_no_room(text: str) -> bool:
+    """Whether an identifier says that it was made at the end of time, so that none can be made that sorts after it.
+
+    One from a clock that was only ahead is good: those made later go on from it.
+    """
+    return _decode(text[-_LENGTH:]) >> _RANDOM_BITS >= _END_OF_TIME
 
 
 def is_id(text: str, prefix: str) -> bool:

@@ -1041,7 +1041,7 @@ def test_an_id_from_the_end_of_time_is_refused(
 ) -> None:
     """Whoever makes a history can write any id into it; the next ones must still be ids, and sort after it."""
     last = told(memory_id or ids.new_id(ids.MEMORY), ("created", b"1"), id=version_id or ids.new_id(ids.MEMORY_VERSION))
-    with pytest.raises(InvalidRequest, match="to come"):
+    with pytest.raises(InvalidRequest, match="end of time"):
         bring(engine, store_id, last)
 
 
