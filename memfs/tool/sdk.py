@@ -104,6 +104,7 @@ def _cleared(memory: Memory) -> str:
 class _OnMemory:
     """What both tools have: the memory they work on, which is closed with them where they have opened it."""
 
+    # What ``open`` calls; the tools below take cache_control, which is the SDK's business.
     def __init__(self, memory: Memory, *, cache_control: BetaCacheControlEphemeralParam | None = None) -> None:  # noqa: ARG002
         self.memory = memory
         self._opened: OpenMemory | None = None
