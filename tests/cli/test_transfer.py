@@ -9,6 +9,7 @@ import os
 import subprocess
 import tarfile
 import threading
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -67,9 +68,13 @@ def test_a_directory(run: Run, workspace: Workspace, store: Store) -> None:
 def test_an_archive(run: Run, workspace: Workspace, store: Store, name: str) -> None:
     lay_out(Path("source"), CONTENTS)
     # Compressed here: a small machine has tar, but not each program that it calls.
-    compress = {".gz": gzip.compress, ".bz2": bz2.compress, ".xz": lzma.compress}.get(Path(name).suffix, bytes)
+    compressed: dict[str, Callable[[bytes], bytes]] = {
+        ".gz": gzip.compress,
+        ".bz2": bz2.compress,
+        ".xz": lzma.compress,
+    }
     done = subprocess.run(["tar", "-c", "-C", "source", "."], capture_output=True, check=True)
-    Path(name).write_bytes(compress(done.stdout))
+    Path(name).write_bytes(compressed.get(Path(name).suffix, bytes)(done.stdout))
     assert run("store", "import", store.id, name).stdout == f"created {len(CONTENTS)}, modified 0, unchanged 0\n"
     assert memories(workspace, store) == CONTENTS
 
