@@ -104,7 +104,8 @@ def _cleared(memory: Memory) -> str:
 class _OnMemory:
     """What both tools have: the memory they work on, which is closed with them where they have opened it."""
 
-    # What ``open`` calls; the tools below take cache_control, which is the SDK's business.
+    # Both tools are made with cache_control, which the SDK's class beside this one takes; here it types what ``open``
+    # calls, and is of no use.
     def __init__(self, memory: Memory, *, cache_control: BetaCacheControlEphemeralParam | None = None) -> None:  # noqa: ARG002
         self.memory = memory
         self._opened: OpenMemory | None = None

@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import click
 import pytest
 
 from memfs.cli import exits
@@ -164,7 +165,8 @@ def test_what_cannot_be_opened_is_an_error_of_the_command(run: Run, store: Store
 def test_what_help_says_is_what_the_tool_has() -> None:
     assert VIEW_CHARACTERS == commands.VIEW_CHARACTERS
     (wording,) = [parameter for parameter in tool.params if parameter.name == "wording"]
-    assert list(getattr(wording.type, "choices")) == list(WORDINGS)  # noqa: B009
+    assert isinstance(wording.type, click.Choice)
+    assert list(wording.type.choices) == list(WORDINGS)
     assert AttachmentType().convert(("a", "read_only"), None, None) == ("a", "read_only")
 
 

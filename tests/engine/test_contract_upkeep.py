@@ -6,6 +6,7 @@ from collections.abc import Callable
 from contextlib import closing
 from dataclasses import replace
 from datetime import datetime, timedelta
+from functools import partial
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -34,6 +35,7 @@ from memfs.model.records import (
     Memory,
     MemoryPrefix,
     MemoryVersion,
+    Operation,
     Session,
     Settings,
     Store,
@@ -407,7 +409,7 @@ def test_stores_are_paged_and_chosen_by_time(engine: Engine) -> None:
     for include, whole in ((True, made), (False, live)):
         for size in range(1, 7):
             found = pages(
-                lambda **page: engine.stores(include_archived=include, **page),  # noqa: B023
+                partial(engine.stores, include_archived=include),
                 size,
                 lambda store: store.id,
             )
@@ -894,7 +896,7 @@ def test_history_goes_on_after_pruning(engine: Engine, store_id: str) -> None:
 # Bringing in a history
 
 
-def told(memory_id: str, *steps: tuple[str, bytes | None], **fields: Any) -> list[MemoryVersion]:
+def told(memory_id: str, *steps: tuple[Operation, bytes | None], **fields: Any) -> list[MemoryVersion]:
     """A history of one memory as another workspace would tell it: (operation, content) for each step."""
     made = []
     for number, (operation, content) in enumerate(steps):
@@ -904,7 +906,7 @@ def told(memory_id: str, *steps: tuple[str, bytes | None], **fields: Any) -> lis
                 memory_store_id="",
                 memory_id=memory_id,
                 sequence=number,
-                operation=operation,  # type: ignore[arg-type]
+                operation=operation,
                 path="/a",
                 content_size_bytes=None if content is None else len(content),
                 content_sha256=None if content is None else sha256(content).hexdigest(),

@@ -295,7 +295,8 @@ def test_recording_reads_never_waits_for_another_process(
         assert accessed_at(db) == {memory_id: DAY_ONE}
         if not read_only:
             # Its other writes wait again.
-            (timeout,) = engine._writer.execute("PRAGMA busy_timeout").fetchone()  # type: ignore[union-attr]
+            assert engine._writer is not None
+            (timeout,) = engine._writer.execute("PRAGMA busy_timeout").fetchone()
             assert timeout == opening.LOCK_TIMEOUT_SECONDS * 1000
 
 

@@ -359,7 +359,7 @@ def test_the_tools_are_loaded_on_use() -> None:
     assert memfs.tool.MemoryTool is MemoryTool
     assert memfs.tool.AsyncMemoryTool is AsyncMemoryTool
     with pytest.raises(AttributeError):
-        memfs.tool.NoSuchTool  # noqa: B018
+        memfs.tool.NoSuchTool  # noqa: B018 (looking is what raises)
     code = """
 import sys
 import memfs.tool

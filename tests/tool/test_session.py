@@ -287,7 +287,9 @@ class Waiting(OpenMemory):
         super().close()
 
 
-def test_closing_waits_for_the_calls_of_other_threads(workspace: Workspace, store: Store, db: Path) -> None:
+def test_closing_waits_for_the_calls_of_other_threads(
+    workspace: Workspace, store: Store, db: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     begun, go_on = threading.Event(), threading.Event()
     memory = Waiting.on(Workspace.open(db), [store.id])
     handle = memory.commands.handle
@@ -297,7 +299,7 @@ def test_closing_waits_for_the_calls_of_other_threads(workspace: Workspace, stor
         assert go_on.wait(30)
         return handle(given)
 
-    memory.commands.handle = slowly  # type: ignore[method-assign]
+    monkeypatch.setattr(memory.commands, "handle", slowly)
     answers: list[ToolResult] = []
     call = threading.Thread(target=lambda: answers.append(memory.handle(create("/memories/a.md"))))
     call.start()

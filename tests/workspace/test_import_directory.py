@@ -132,10 +132,10 @@ def closed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     top = lay_out(tmp_path / "source", {"/a": b"a", "/closed/b": b"b", "/secret": b"c", "/z": b"z"})
     real = os.open
 
-    def refusing(path: object, flags: int, mode: int = 0o777, *, dir_fd: int | None = None) -> int:
+    def refusing(path: str, flags: int, mode: int = 0o777, *, dir_fd: int | None = None) -> int:
         if path in ("closed", "secret") and dir_fd is not None:
             raise PermissionError(13, "Permission denied", path)
-        return real(path, flags, mode, dir_fd=dir_fd)  # type: ignore[arg-type]
+        return real(path, flags, mode, dir_fd=dir_fd)
 
     monkeypatch.setattr(os, "open", refusing)
     return top
