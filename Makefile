@@ -12,7 +12,7 @@ PYTHON_SCRIPTS := $(shell grep -lE '^\#!.*python3?$$' scripts/*)
 # Narrows a test run: make test ARGS='-k rename -x'. Or options of a benchmark: make bench-history ARGS='--db kept.db'
 ARGS ?=
 
-.PHONY: help demo test test-fast bench-history install lint type format docs clean
+.PHONY: help demo test test-fast bench-history bench-sync load-api fuzz-api install lint type format docs clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-13s %s\n", $$1, $$2 }' Makefile
@@ -32,6 +32,18 @@ test-fast: install ## Run the tests that need no mount
 bench-history: install ## Compare a store of 1,000,000 versions with one of 2,000 (minutes; ARGS='--db FILE' keeps it)
 	@echo 'bench-history: making both stores and measuring'
 	$(VENV_PYTHON) scripts/bench-history $(ARGS)
+
+bench-sync: install ## Compare the official SDK's session memory sync with a mount (minutes; ARGS='--format json')
+	@echo 'bench-sync: giving an agent its memory both ways and measuring'
+	$(VENV_PYTHON) scripts/bench-sync $(ARGS)
+
+load-api: install ## Put load on the HTTP API beside busy mounts, and look for what is lost (two minutes)
+	@echo 'load-api: serving, mounting and working'
+	$(VENV_PYTHON) scripts/load-api $(ARGS)
+
+fuzz-api: install ## Try the HTTP API with ten times as much chance as the tests do, other each time (ARGS='-k stateful')
+	@echo 'fuzz-api: trying what the OpenAPI document describes, and much that it does not'
+	MEMFS_FUZZ=10 $(VENV_PYTHON) -bb -m pytest tests/api/test_openapi.py tests/api/test_fuzz.py $(ARGS)
 
 install: ## Install missing system packages, and memfs with its tools in .venv
 	@scripts/setup

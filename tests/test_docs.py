@@ -12,11 +12,13 @@ from pathlib import Path
 import click
 import pytest
 
+from memfs.api.answers import ANSWERS
+from memfs.api.metrics import Metrics
 from memfs.cli import exits
 from memfs.cli.main import main
 from memfs.model import contract
 from memfs.model.errors import MemfsError, all_errors
-from memfs.model.records import Actor, Memory, MemoryVersion, Store
+from memfs.model.records import Actor, ApiKey, Attachment, Memory, MemoryVersion, Session, Store
 from memfs.mount.control import MountStatus
 from memfs.mount.errnos import ERRNO
 from memfs.vfs import temporaries
@@ -269,6 +271,18 @@ def test_the_table_of_errors_is_that_of_the_code() -> None:
     )
 
 
+def test_the_table_of_answers_is_that_of_the_api() -> None:
+    rows = re.findall(r"^\| `(\w+)` \| (\d+) \| `(\w+)` \|$", page("reference/http-api"), re.MULTILINE)
+    assert sorted(rows) == sorted((error.__name__, str(status), kind) for error, (status, kind) in ANSWERS.items())
+
+
+def test_the_figures_of_the_api_are_listed() -> None:
+    table = section("Metrics")
+    listed = set(re.findall(r"^\| `(memfs_\w+)`", table, re.MULTILINE))
+    told = re.findall(r"^# TYPE (\w+) ", Metrics().text().decode(), re.MULTILINE)
+    assert listed == {name for name in told if not name.startswith("process_")}
+
+
 def test_the_table_of_exit_codes_is_complete() -> None:
     listed = {int(code) for code in re.findall(r"^\| (\d+) \|", page("reference/exit-codes"), re.MULTILINE)}
     assert listed == {
@@ -293,6 +307,9 @@ def test_the_fields_of_json_are_listed() -> None:
         ("A store", contract.store_object(Store("", "", "", {}, "", "")).keys()),
         ("A memory", contract.memory_object(Memory("", "", "", "", 0, "", "", "")).keys()),
         ("A version", contract.version_object(MemoryVersion("", "", "", 0, "created", "", 0, "", "", actor)).keys()),
+        ("A session", contract.session_object(Session("", "")).keys()),
+        ("A store of a session", contract.attachment_object(Attachment("", "read_write", "", "", "")).keys()),
+        ("An API key", contract.api_key_object(ApiKey("", "", "read_write", None, "")).keys()),
         ("A mount", MountStatus.__dataclass_fields__.keys()),
     ):
         rows = re.findall(r"^\| (`[^|]+) \|", section(title), re.MULTILINE)

@@ -70,6 +70,18 @@ def _mcp() -> click.Command:
     return mcp
 
 
+def _serve() -> click.Command:
+    from memfs.cli.serve import serve
+
+    return serve
+
+
+def _key() -> click.Command:
+    from memfs.cli.key import key
+
+    return key
+
+
 def _completion() -> click.Command:
     from memfs.cli.completion import completion
 
@@ -86,6 +98,8 @@ COMMANDS: dict[str, Callable[[], click.Command]] = {
     "status": _status,
     "tool": _tool,
     "mcp": _mcp,
+    "serve": _serve,
+    "key": _key,
     "completion": _completion,
 }
 """Every command and how to load it, in the order that help shows; on use, so that each starts quickly."""

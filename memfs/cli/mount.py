@@ -1,7 +1,6 @@
 """``memfs mount``, ``memfs umount`` and ``memfs status``."""
 
 import os
-import re
 from dataclasses import asdict
 from pathlib import Path
 
@@ -10,29 +9,11 @@ import click
 from memfs.cli.attaching import session_option, stores_option
 from memfs.cli.context import Invocation, pass_invocation
 from memfs.cli.output import Column, Format, format_option, line, moment, note, write_list
+from memfs.cli.sizes import SizeType
 from memfs.model.records import Access, Session
 
 DEFAULT_ROOT = Path("/mnt/memory")
 DEFAULT_SCRATCH_BYTES = 64 * 1024 * 1024
-
-_SIZE = re.compile(r"(\d+)\s*([KMG]?)(?:i?B)?", re.IGNORECASE)
-_UNITS = {"": 1, "K": 1024, "M": 1024**2, "G": 1024**3}
-
-
-class SizeType(click.ParamType[int]):
-    """A number of bytes with an optional unit, powers of 1,024."""
-
-    name = "size"
-
-    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> int:
-        """Raises click.BadParameter."""
-        if isinstance(value, int):
-            return value
-        found = _SIZE.fullmatch(str(value))
-        size = int(found[1]) * _UNITS[found[2].upper()] if found else 0
-        if size < 4096:
-            self.fail(f"{value!r} is no size of at least 4K: write 64M, 512K or 1G", param, ctx)
-        return size
 
 
 @click.command()

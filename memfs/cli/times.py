@@ -80,6 +80,23 @@ class TimeType(click.ParamType[str]):
             )
 
 
+class ExpiryType(click.ParamType[str]):
+    """A point in time to come: RFC 3339 text, or a span such as ``30d`` (that long from now)."""
+
+    name = "expiry"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        """Raises click.BadParameter."""
+        try:
+            span = _age(str(value))
+            if span is not None:
+                return format_time(datetime.now(UTC) + span)
+        except OverflowError:
+            self.fail(f"{value!r} reaches too far", param, ctx)
+        return TIME_FROM.convert(value, param, ctx)
+
+
 AGE = AgeType()
+EXPIRY = ExpiryType()
 TIME_FROM = TimeType()
 TIME_TO = TimeType(end=True)

@@ -5,14 +5,16 @@ append-only, heads point at versions); the workspace layer above it keeps the ru
 synchronous and may be called from any thread; a write may wait for another process's write, a read never does.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from types import TracebackType
+from typing import Protocol, Self
 
 from memfs.model.mutations import Applied, Mutation
 from memfs.model.records import (
     AccessedMemory,
     Actor,
+    ApiKey,
     Changes,
     Guards,
     Memory,
@@ -42,11 +44,49 @@ class VersionFilter:
 
 
 @dataclass(frozen=True, slots=True)
+class SessionFilter:
+    """Which sessions to list; None leaves a field open. Times are inclusive.
+
+    ``within`` are the stores of which a session may have no others; ``after`` is the time and the id of the session
+    that the page comes after.
+    """
+
+    include_archived: bool = True
+    created_from: str | None = None
+    created_to: str | None = None
+    store_id: str | None = None
+    agent_id: str | None = None
+    ended: bool | None = None
+    within: Collection[str] | None = None
+    after: tuple[str, str] | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Limits:
     """How much a store may hold: live memories, and directories kept for their own sake."""
 
     memories: int
     directories: int
+
+
+class Feed(Protocol):
+    """A descriptor that tells when any process may have committed (``memfs.engine.feed``). A context manager that
+    closes."""
+
+    def fileno(self) -> int:
+        """Readable when something was written; stays so until ``clear``."""
+
+    def clear(self) -> bool:
+        """Take what is pending; whether it concerns the workspace. Raises StorageFailed."""
+
+    def close(self) -> None:
+        """Let go of the descriptor; safe to call twice."""
+
+    def __enter__(self) -> Self: ...
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None: ...
 
 
 class Engine(Protocol):
@@ -75,10 +115,14 @@ class Engine(Protocol):
         include_archived: bool,
         created_from: str | None = None,
         created_to: str | None = None,
+        within: Collection[str] | None = None,
         after: str | None = None,
         limit: int | None = None,
     ) -> list[Store]:
-        """Stores, oldest first; ``after`` is the id that the page comes after. Times are inclusive."""
+        """Stores, oldest first; ``after`` is the id that the page comes after. Times are inclusive.
+
+        ``within`` are the ids of those that may be shown; None: all.
+        """
 
     def guards(self, store_id: str) -> Guards:
         """A store's guards, which every write asks for. Raises NotFound."""
@@ -96,6 +140,10 @@ class Engine(Protocol):
 
     def data_version(self) -> int:
         """A number that differs after any commit by any process. Cheap enough to ask at every open()."""
+
+    def feed(self) -> Feed:
+        """Listen for commits, by whatever process; ``Looks`` says when to ask ``data_version`` after one. Raises
+        StorageFailed where that is not possible."""
 
     def snapshot(self, store_id: str) -> Snapshot:
         """The whole store, at one moment. Raises NotFound."""
@@ -241,5 +289,31 @@ class Engine(Protocol):
     def session(self, session_id: str) -> Session:
         """One session. Raises NotFound."""
 
+    def sessions(self, where: SessionFilter, *, newest_first: bool = True, limit: int | None = None) -> list[Session]:
+        """Sessions by the time of their beginning."""
+
     def end_session(self, session_id: str, at: str) -> None:
         """Record that a session ended; a second time changes nothing."""
+
+    def archive_session(self, session_id: str, at: str) -> Session:
+        """Record that a session is archived, and so has ended; a second time changes nothing. Raises NotFound."""
+
+    # API keys
+
+    def insert_api_key(self, key: ApiKey, secret_sha256: str) -> None:
+        """Add a key. Raises NotFound where one of its stores is gone."""
+
+    def api_keys(self) -> list[ApiKey]:
+        """All keys, oldest first."""
+
+    def api_key(self, key_id: str) -> tuple[ApiKey, str]:
+        """One key, and the SHA-256 of its secret. Raises NotFound."""
+
+    def revoke_api_key(self, key_id: str, at: str) -> ApiKey:
+        """Record that a key is revoked; a second time changes nothing. Raises NotFound."""
+
+    def record_api_key_uses(self, uses: Mapping[str, str]) -> None:
+        """Remember when keys (by id) were last used; earlier times than those on record change nothing.
+
+        Never waits: raises Busy at once where another process is writing.
+        """

@@ -286,3 +286,40 @@ def upkeep(db: Database) -> None:
         """,
     ):
         db.execute(statement)
+
+
+@migrations(name="0003_api")
+def api(db: Database) -> None:
+    """Keys for the HTTP API, and what whoever begins a session says about it."""
+    for statement in (
+        "ALTER TABLE sessions ADD COLUMN archived_at /* nothing can be mounted for it any more */ TEXT",
+        "ALTER TABLE sessions ADD COLUMN title /* as whoever began it called it */ TEXT",
+        "ALTER TABLE sessions ADD COLUMN metadata /* JSON object of text to text */ TEXT NOT NULL DEFAULT '{}'",
+        "ALTER TABLE sessions ADD COLUMN agent_id /* what whoever began it calls the agent */ TEXT",
+        "ALTER TABLE sessions ADD COLUMN environment_id /* and its environment */ TEXT",
+        "CREATE INDEX sessions_by_time ON sessions (created_at, id)",
+        # Which sessions have a store.
+        "CREATE INDEX session_attachments_of_store ON session_attachments (store_id, session_id)",
+        """
+        CREATE TABLE api_keys (
+            id TEXT PRIMARY KEY,          -- apikey_...
+            name TEXT NOT NULL,           -- for people
+            secret_sha256 TEXT NOT NULL,  -- of the secret, which is 256 random bits and nowhere
+            access TEXT NOT NULL CHECK (access IN ('read_write', 'read_only')),
+            all_stores INTEGER NOT NULL,  -- 0: those in api_key_stores alone, also when none of them is left
+            created_at TEXT NOT NULL,
+            expires_at TEXT,
+            revoked_at TEXT,
+            last_used_at TEXT             -- to within a few minutes
+        )
+        """,
+        """
+        CREATE TABLE api_key_stores (
+            key_id TEXT NOT NULL REFERENCES api_keys (id) ON DELETE CASCADE,
+            store_id TEXT NOT NULL REFERENCES memory_stores (id) ON DELETE CASCADE,
+            PRIMARY KEY (key_id, store_id)
+        ) WITHOUT ROWID
+        """,
+        "CREATE INDEX api_key_stores_of_store ON api_key_stores (store_id)",
+    ):
+        db.execute(statement)

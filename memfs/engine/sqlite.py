@@ -1,20 +1,22 @@
 """The SQLite engine: one file in WAL mode, readers that never wait, one writer at a time."""
 
+import json
 import os
 import sqlite3
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import replace
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import cast
 
-from memfs.engine import history, opening
+from memfs.engine import history, keys, opening, sessions
 from memfs.engine.batch import Batch
+from memfs.engine.feed import FileFeed
 from memfs.engine.opening import connect, create_file, is_busy, prepare, require_current, translated
-from memfs.engine.protocol import Limits, VersionFilter
+from memfs.engine.protocol import Limits, SessionFilter, VersionFilter
 from memfs.engine.rows import (
     CONTENT_OF_MEMORY,
     CONTENT_OF_VERSION,
@@ -35,13 +37,13 @@ from memfs.engine.rows import (
     store_row,
 )
 from memfs.model import ids
-from memfs.model.errors import Busy, InvalidRequest, NotFound, PreconditionFailed, StorageFailed, StoreArchived
+from memfs.model.errors import Busy, NotFound, PreconditionFailed, StorageFailed, StoreArchived
 from memfs.model.mutations import Applied, Mutation
 from memfs.model.paths import subtree_range
 from memfs.model.records import (
     AccessedMemory,
     Actor,
-    Attachment,
+    ApiKey,
     Changes,
     Guards,
     Head,
@@ -57,6 +59,9 @@ from memfs.model.records import (
 
 SCRUB_SECONDS = 300.0
 """How long a write waits where the lock is held by a scrub, which takes seconds for each gigabyte."""
+
+SHORT_SECONDS = 0.1
+"""A wait that is not worth to be taken from the time that a write waits at most."""
 
 ACCESS_RESOLUTION = timedelta(hours=1)
 """A memory that was read again within this time of what is on record needs no new record."""
@@ -76,6 +81,7 @@ class SqliteEngine:
         that could write. Raises NotFound where there is no file, UnusableDatabase where it is not ours or newer.
         """
         self.path = path
+        self._found_at = path.absolute()  # also where this process goes to another directory
         self._read_lock = threading.Lock()
         self._write_lock = threading.Lock()
         self._reader: sqlite3.Connection | None = None
@@ -123,11 +129,23 @@ class SqliteEngine:
     @contextmanager
     def _write(self) -> Iterator[sqlite3.Connection]:
         """One transaction that holds the writer lock from its start; rolled back on any exception."""
-        with self._write_lock, translated(self.path):
+        began = time.monotonic()
+        with self._turn(began), translated(self.path):
             if self._writer is None:
                 raise StorageFailed(f"the database {self.path} is open for reading only")
-            with _transaction(self._writer, self._is_scrubbed) as db:
+            with _transaction(self._writer, self._is_scrubbed, began) as db:
                 yield db
+
+    @contextmanager
+    def _turn(self, began: float) -> Iterator[None]:
+        """This thread's turn to write. Raises Busy where it does not come in the usual time, unless for a scrub."""
+        while not self._write_lock.acquire(timeout=opening.LOCK_TIMEOUT_SECONDS):
+            if time.monotonic() - began > SCRUB_SECONDS or not self._is_scrubbed():
+                raise Busy(f"other writes to {self.path} wait for another process; try again")
+        try:
+            yield
+        finally:
+            self._write_lock.release()
 
     def _is_scrubbed(self) -> bool:
         """Whether somebody is busy writing the whole file anew, or should be."""
@@ -170,12 +188,14 @@ class SqliteEngine:
         include_archived: bool,
         created_from: str | None = None,
         created_to: str | None = None,
+        within: Collection[str] | None = None,
         after: str | None = None,
         limit: int | None = None,
     ) -> list[Store]:
         conditions = [
             ("created_at >= ?", created_from),
             ("created_at <= ?", created_to),
+            ("id IN (SELECT value FROM json_each(?))", None if within is None else json.dumps(list(within))),
             ("id > ?", after),
         ]
         used = [(text, value) for text, value in conditions if value is not None]
@@ -225,6 +245,9 @@ class SqliteEngine:
             if self._reader is None:
                 raise StorageFailed(f"the database {self.path} is closed")
             return cast(int, self._reader.execute("PRAGMA data_version").fetchone()[0])
+
+    def feed(self) -> FileFeed:
+        return FileFeed(self._found_at)
 
     def snapshot(self, store_id: str) -> Snapshot:
         with self._read() as db:
@@ -375,23 +398,26 @@ class SqliteEngine:
         ]
         if not news:
             return
+        with self._write_at_once() as db:
+            db.executemany(
+                "INSERT INTO memory_accesses SELECT ?1, ?2 WHERE EXISTS (SELECT 1 FROM memories WHERE id = ?1)"
+                " ON CONFLICT (memory_id) DO UPDATE SET accessed_at = max(accessed_at, excluded.accessed_at)",
+                news,
+            )
+
+    @contextmanager
+    def _write_at_once(self) -> Iterator[sqlite3.Connection]:
+        """A transaction that raises Busy rather than wait. A read_only engine can write accesses alone in it."""
         # Whoever has the lock may be waiting for another process.
         if not self._write_lock.acquire(blocking=False):
             raise Busy(f"something else is written to {self.path} right now; try again")
         try:
-            self._record(news)
+            with translated(self.path):
+                db = self._writer or self._access_recorder()
+                with _waiting(db, 0), _transaction(db):
+                    yield db
         finally:
             self._write_lock.release()
-
-    def _record(self, accesses: Sequence[tuple[str, str]]) -> None:
-        with translated(self.path):
-            db = self._writer or self._access_recorder()
-            with _waiting(db, 0), _transaction(db):
-                db.executemany(
-                    "INSERT INTO memory_accesses SELECT ?1, ?2 WHERE EXISTS (SELECT 1 FROM memories WHERE id = ?1)"
-                    " ON CONFLICT (memory_id) DO UPDATE SET accessed_at = max(accessed_at, excluded.accessed_at)",
-                    accesses,
-                )
 
     def _access_recorder(self) -> sqlite3.Connection:
         """A connection that can write nothing but when memories were read: what a read_only engine has to write."""
@@ -578,65 +604,69 @@ class SqliteEngine:
 
     def insert_session(self, session: Session) -> None:
         with self._write() as db:
-            try:
-                db.execute("INSERT INTO sessions VALUES (?, ?, ?)", (session.id, session.created_at, session.ended_at))
-            except sqlite3.IntegrityError:
-                raise InvalidRequest(
-                    f"there is a session {session.id} already, and its stores are fixed: leave the id out to begin one"
-                ) from None
-            db.executemany(
-                "INSERT INTO session_attachments VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
-                [
-                    (
-                        session.id,
-                        position,
-                        a.memory_store_id,
-                        a.access,
-                        a.name,
-                        a.description,
-                        a.mount_path,
-                        a.instructions,
-                    )
-                    for position, a in enumerate(session.attachments)
-                ],
-            )
+            sessions.insert_session(db, session)
 
     def session(self, session_id: str) -> Session:
         with self._read() as db:
-            row = db.execute("SELECT id, created_at, ended_at FROM sessions WHERE id = ?", (session_id,)).fetchone()
-            if row is None:
-                raise NotFound(f"there is no session {session_id}")
-            attachments = tuple(
-                Attachment(*fields)
-                for fields in db.execute(
-                    "SELECT store_id, access, store_name, store_description, mount_path, instructions"
-                    " FROM session_attachments WHERE session_id = ? ORDER BY position",
-                    (session_id,),
-                )
-            )
-        return Session(id=row[0], created_at=row[1], attachments=attachments, ended_at=row[2])
+            return sessions.get_session(db, session_id)
+
+    def sessions(self, where: SessionFilter, *, newest_first: bool = True, limit: int | None = None) -> list[Session]:
+        with self._read() as db:
+            return sessions.list_sessions(db, where, newest_first=newest_first, limit=limit)
 
     def end_session(self, session_id: str, at: str) -> None:
         with self._write() as db:
             db.execute("UPDATE sessions SET ended_at = ? WHERE id = ? AND ended_at IS NULL", (at, session_id))
 
+    def archive_session(self, session_id: str, at: str) -> Session:
+        with self._write() as db:
+            return sessions.archive_session(db, session_id, at)
+
+    # API keys
+
+    def insert_api_key(self, key: ApiKey, secret_sha256: str) -> None:
+        with self._write() as db:
+            keys.insert_key(db, key, secret_sha256)
+
+    def api_keys(self) -> list[ApiKey]:
+        with self._read() as db:
+            return keys.list_keys(db)
+
+    def api_key(self, key_id: str) -> tuple[ApiKey, str]:
+        with self._read() as db:
+            return keys.get_key(db, key_id)
+
+    def revoke_api_key(self, key_id: str, at: str) -> ApiKey:
+        with self._write() as db:
+            return keys.revoke_key(db, key_id, at)
+
+    def record_api_key_uses(self, uses: Mapping[str, str]) -> None:
+        with self._write_at_once() as db:
+            keys.record_uses(db, uses)
+
 
 @contextmanager
 def _transaction(
-    db: sqlite3.Connection, worth_waiting: Callable[[], bool] | None = None
+    db: sqlite3.Connection, worth_waiting: Callable[[], bool] | None = None, began: float | None = None
 ) -> Iterator[sqlite3.Connection]:
     """A transaction that holds the writer lock from its start; rolled back on any exception.
 
-    ``worth_waiting`` is asked where the lock could not be had in the usual time.
+    ``worth_waiting`` is asked where the lock could not be had in the usual time, which counts from when its caller
+    ``began`` to wait: several that wait one after the other would else wait many times that long.
     """
-    deadline = time.monotonic() + SCRUB_SECONDS
+    start = time.monotonic()
+    waited = 0.0 if began is None else start - began
+    deadline = start - waited + SCRUB_SECONDS
+    left = _waiting(db, max(0.0, opening.LOCK_TIMEOUT_SECONDS - waited)) if waited > SHORT_SECONDS else nullcontext()
     while True:
         try:
-            db.execute("BEGIN IMMEDIATE")
+            with left:
+                db.execute("BEGIN IMMEDIATE")
             break
         except sqlite3.OperationalError as error:
             if not is_busy(error) or worth_waiting is None or time.monotonic() > deadline or not worth_waiting():
                 raise
+            left = nullcontext()
     try:
         yield db
         db.execute("COMMIT")

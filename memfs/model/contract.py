@@ -5,7 +5,7 @@
 
 from typing import Any
 
-from memfs.model.records import Attachment, Memory, MemoryPrefix, MemoryVersion, Store
+from memfs.model.records import ApiKey, Attachment, Memory, MemoryPrefix, MemoryVersion, Session, Store
 
 JsonObject = dict[str, Any]
 
@@ -104,4 +104,56 @@ def attachment_object(attachment: Attachment) -> JsonObject:
         "name": attachment.name,
         "description": attachment.description,
         "mount_path": attachment.mount_path,
+    }
+
+
+def session_object(session: Session) -> JsonObject:
+    """A ``session``, with what clients of the hosted service read of one; what memfs has no use for is empty."""
+    return {
+        "id": session.id,
+        "type": "session",
+        "status": "idle" if session.ended_at is None else "terminated",
+        "title": session.title,
+        "metadata": dict(session.metadata),
+        "agent": {
+            "type": "agent",
+            "id": session.agent_id or "",
+            "version": 1,
+            "name": "",
+            "description": None,
+            "system": None,
+            "model": {"id": ""},
+            "execution_identity": {"type": "service_account"},
+            "skills": [],
+            "tools": [],
+            "mcp_servers": [],
+            "multiagent": None,
+        },
+        "environment_id": session.environment_id or "",
+        "resources": [attachment_object(attachment) for attachment in session.attachments],
+        "created_at": session.created_at,
+        "updated_at": session.archived_at or session.ended_at or session.created_at,
+        "archived_at": session.archived_at,
+        "budget": None,
+        "deployment_id": None,
+        "vault_ids": [],
+        "outcome_evaluations": [],
+        "stats": {},
+        "usage": {},
+    }
+
+
+def api_key_object(key: ApiKey) -> JsonObject:
+    """An API key, without its secret; ``memory_store_ids`` is None where it may use all stores. Not part of the HTTP
+    interface."""
+    return {
+        "id": key.id,
+        "type": "api_key",
+        "name": key.name,
+        "access": key.access,
+        "memory_store_ids": None if key.store_ids is None else list(key.store_ids),
+        "created_at": key.created_at,
+        "expires_at": key.expires_at,
+        "revoked_at": key.revoked_at,
+        "last_used_at": key.last_used_at,
     }

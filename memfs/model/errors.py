@@ -34,7 +34,7 @@ class ContentTooLarge(InvalidRequest):
 
 
 class AmbiguousName(InvalidRequest):
-    """A name or slug that several stores share where one is meant."""
+    """A name or slug that several stores, or several keys, share where one is meant."""
 
 
 class TooManyStores(InvalidRequest):
@@ -81,8 +81,20 @@ class StoreArchived(InvalidRequest):
     """The store is archived: it can be read, but neither changed nor attached."""
 
 
+class SessionArchived(InvalidRequest):
+    """The session is archived: nothing can be mounted for it any more."""
+
+
 class ReadOnly(MemfsError):
     """The store is attached read_only here."""
+
+
+class NotAuthenticated(MemfsError):
+    """No API key was given, or none that is valid. The message never says which key it might have been."""
+
+
+class NotPermitted(MemfsError):
+    """The API key may only read, or may not use this store."""
 
 
 class Busy(MemfsError):

@@ -238,9 +238,34 @@ class Attachment:
 
 @dataclass(frozen=True, slots=True)
 class Session:
-    """One run of one agent; its attachments never change."""
+    """One run of one agent; its attachments never change.
+
+    ``title``, ``metadata``, ``agent_id`` and ``environment_id`` are for whoever began it, and mean nothing here.
+    """
 
     id: str
     created_at: str
     attachments: tuple[Attachment, ...] = field(default_factory=tuple)
     ended_at: str | None = None
+    archived_at: str | None = None
+    title: str | None = None
+    metadata: dict[str, str] = field(default_factory=dict)
+    agent_id: str | None = None
+    environment_id: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ApiKey:
+    """A key for the HTTP API. ``store_ids`` are the stores that it may use; None: all, also those to come.
+
+    A key whose stores are all deleted may use none. The secret is nowhere: the database has its hash alone.
+    """
+
+    id: str
+    name: str
+    access: Access
+    store_ids: tuple[str, ...] | None
+    created_at: str
+    expires_at: str | None = None
+    revoked_at: str | None = None
+    last_used_at: str | None = None

@@ -1,14 +1,20 @@
 """Sessions: which stores one run of an agent has, fixed when it begins."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 
-from memfs.engine import Engine
+from memfs.engine import Engine, SessionFilter
 from memfs.model import ids
-from memfs.model.errors import InvalidRequest, NotFound, StoreArchived, TooManyStores
+from memfs.model.errors import InvalidRequest, NotFound, SessionArchived, StoreArchived, TooManyStores
 from memfs.model.paths import unique_slugs
 from memfs.model.records import MAX_ATTACHMENTS, MAX_INSTRUCTIONS, Access, Attachment, Session, Store, now
-from memfs.workspace.stores import Stores
+from memfs.workspace.stores import Stores, check_metadata, is_encodable
+
+DEFAULT_ROOT = "/mnt/memory"
+"""Where a session's stores are mounted, unless somebody says otherwise."""
+
+MAX_LABEL = 512
+"""Characters of a session's title, and of what its agent and its environment are called."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,6 +26,28 @@ class Resource:
     instructions: str = ""
 
 
+@dataclass(frozen=True, slots=True)
+class SessionDescription:
+    """What whoever begins a session says about it; it means nothing here, and is given back."""
+
+    title: str | None = None
+    metadata: Mapping[str, str] = field(default_factory=dict)
+    agent_id: str | None = None
+    environment_id: str | None = None
+
+    def check(self) -> None:
+        """Raises InvalidRequest."""
+        for name, text in (("title", self.title), ("agent", self.agent_id), ("environment_id", self.environment_id)):
+            if text is not None and len(text) > MAX_LABEL:
+                raise InvalidRequest(f"a session's {name} has at most {MAX_LABEL} characters, this one {len(text)}")
+            if text is not None and not is_encodable(text):
+                raise InvalidRequest(f"a session's {name} must be text that UTF-8 can hold")
+        check_metadata(self.metadata)
+
+
+UNDESCRIBED = SessionDescription()
+
+
 class Sessions:
     """The sessions of a workspace."""
 
@@ -27,14 +55,23 @@ class Sessions:
         self._engine = engine
         self._stores = stores
 
-    def create(self, resources: Sequence[Resource], root: str, session_id: str | None = None) -> Session:
+    def create(
+        self,
+        resources: Sequence[Resource],
+        root: str = DEFAULT_ROOT,
+        session_id: str | None = None,
+        *,
+        description: SessionDescription = UNDESCRIBED,
+    ) -> Session:
         """Begin a session with these stores, to be mounted below ``root``.
 
         ``session_id`` names a session that somebody else counts; else one is made. Raises TooManyStores,
-        StoreArchived, InvalidRequest (the same store twice, long instructions, an id that is none).
+        StoreArchived, InvalidRequest (the same store twice, long instructions, an id that is none, a long title or
+        metadata).
         """
         if not resources:
-            raise InvalidRequest("a session needs at least one store: name it with -s STORE")
+            raise InvalidRequest("a session needs at least one store")
+        description.check()
         if len(resources) > MAX_ATTACHMENTS:
             raise TooManyStores(f"a session has at most {MAX_ATTACHMENTS} stores, not {len(resources)}: leave some out")
         seen: set[str] = set()
@@ -46,6 +83,8 @@ class Sessions:
             self.check_attachable(store)
             if len(resource.instructions) > MAX_INSTRUCTIONS:
                 raise InvalidRequest(f"instructions have at most {MAX_INSTRUCTIONS} characters")
+            if not is_encodable(resource.instructions):
+                raise InvalidRequest("instructions must be text that UTF-8 can hold")
         if session_id is not None and not ids.is_id(session_id, ids.SESSION):
             raise InvalidRequest(f"{session_id!r} is no session id: one is sesn_ and 26 characters")
         slugs = unique_slugs([(resource.store.name, resource.store.id) for resource in resources])
@@ -63,6 +102,10 @@ class Sessions:
                 )
                 for resource, directory in zip(resources, slugs, strict=True)
             ),
+            title=description.title,
+            metadata=dict(description.metadata),
+            agent_id=description.agent_id,
+            environment_id=description.environment_id,
         )
         self._engine.insert_session(session)
         return session
@@ -87,6 +130,8 @@ class Sessions:
             raise InvalidRequest(
                 f"the session {session_id} has other stores, and a session's stores are fixed: leave them out"
             )
+        if session.archived_at is not None:
+            raise SessionArchived(f"the session {session_id} is archived: begin another one")
         for store_id, _ in attached:
             self.check_attachable(self._engine.store(store_id))
         return session, False
@@ -102,6 +147,18 @@ class Sessions:
         if not ids.is_id(session_id, ids.SESSION):
             raise NotFound(f"{session_id!r} is no session: a session's id is sesn_ and 26 characters")
         return self._engine.session(session_id)
+
+    def list(self, where: SessionFilter, *, newest_first: bool = True, limit: int | None = None) -> list[Session]:
+        """Sessions by the time of their beginning."""
+        return self._engine.sessions(where, newest_first=newest_first, limit=limit)
+
+    def archive(self, session_id: str) -> Session:
+        """End a session for good: it can be read, but nothing is mounted for it any more. Raises NotFound.
+
+        What is mounted for it already stays until it is unmounted. A second time changes nothing.
+        """
+        self.get(session_id)
+        return self._engine.archive_session(session_id, now())
 
     def end(self, session_id: str) -> None:
         """Record that a session ended."""

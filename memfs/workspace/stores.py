@@ -1,7 +1,7 @@
 """Rules for stores, and finding one by what a person calls it."""
 
 import unicodedata
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 
 from memfs.engine import Engine
@@ -24,13 +24,24 @@ def check_store(name: str, description: str, metadata: dict[str, str]) -> None:
     """Check a store's fields (CONTRACT.md 1). Raises InvalidRequest."""
     if not 1 <= len(name) <= MAX_NAME:
         raise InvalidRequest(f"a store's name has 1 to {MAX_NAME} characters, this one {len(name)}")
-    for text in (name, description, *metadata.keys(), *metadata.values()):
-        if any("\ud800" <= character <= "\udfff" for character in text):
-            raise InvalidRequest("a store's name, description and metadata must be text that UTF-8 can hold")
+    if not (is_encodable(name) and is_encodable(description)):
+        raise InvalidRequest("a store's name and description must be text that UTF-8 can hold")
     if any(unicodedata.category(character) == "Cc" for character in name):
         raise InvalidRequest("a store's name may not hold control characters")
     if len(description) > MAX_DESCRIPTION:
         raise InvalidRequest(f"a description has at most {MAX_DESCRIPTION} characters, this one {len(description)}")
+    check_metadata(metadata)
+
+
+def is_encodable(text: str) -> bool:
+    """Whether UTF-8 can hold a text."""
+    return not any("\ud800" <= character <= "\udfff" for character in text)
+
+
+def check_metadata(metadata: Mapping[str, str]) -> None:
+    """Check metadata (CONTRACT.md 1). Raises InvalidRequest."""
+    if not all(is_encodable(text) for pair in metadata.items() for text in pair):
+        raise InvalidRequest("metadata must be text that UTF-8 can hold")
     if len(metadata) > MAX_METADATA:
         raise InvalidRequest(f"metadata has at most {MAX_METADATA} pairs, this one {len(metadata)}")
     for key, value in metadata.items():
@@ -60,20 +71,27 @@ class Stores:
         include_archived: bool = False,
         created_from: str | None = None,
         created_to: str | None = None,
+        within: Collection[str] | None = None,
         after: str | None = None,
         limit: int | None = None,
     ) -> list[Store]:
-        """Stores, oldest first; ``after`` is the id that the page comes after. Times are inclusive."""
+        """Stores, oldest first; ``after`` is the id that the page comes after. Times are inclusive.
+
+        ``within`` are the ids of those that may be shown; None: all.
+        """
         return self._engine.stores(
             include_archived=include_archived,
             created_from=created_from,
             created_to=created_to,
+            within=within,
             after=after,
             limit=limit,
         )
 
     def get(self, store_id: str) -> Store:
         """One store by its id. Raises NotFound."""
+        if not ids.is_id(store_id, ids.MEMORY_STORE):
+            raise NotFound(f"there is no store {store_id!r}: a store's id is memstore_ and 26 characters")
         return self._engine.store(store_id)
 
     def update(

@@ -7,6 +7,7 @@ from memfs.engine import Engine, SqliteEngine
 from memfs.model.records import Access, Actor
 from memfs.workspace.accesses import Accesses
 from memfs.workspace.attached import AttachedStore
+from memfs.workspace.keys import Keys
 from memfs.workspace.memories import Memories
 from memfs.workspace.restoring import Restoring
 from memfs.workspace.retention import Retention
@@ -18,7 +19,7 @@ from memfs.workspace.versions import Versions
 class Workspace:
     """Entry to everything: ``stores``, ``memories``, ``versions``, ``restoring``, ``retention``, ``sessions``.
 
-    ``accesses`` notes reads. A context manager that closes.
+    ``keys`` are those of the HTTP API, ``accesses`` notes reads. A context manager that closes.
     """
 
     def __init__(self, engine: Engine) -> None:
@@ -30,6 +31,7 @@ class Workspace:
         self.restoring = Restoring(engine, self.memories)
         self.retention = Retention(engine)
         self.sessions = Sessions(engine, self.stores)
+        self.keys = Keys(engine)
 
     @classmethod
     def open(cls, path: Path, *, create: bool = False, read_only: bool = False) -> "Workspace":
@@ -45,8 +47,9 @@ class Workspace:
         return self.engine.scrub(anyway=anyway, wait=wait)
 
     def close(self) -> None:
-        """Put reads on record, and let go of the database."""
+        """Put reads and uses of keys on record, and let go of the database."""
         self.accesses.record()
+        self.keys.record_uses()
         self.engine.close()
 
     def __enter__(self) -> "Workspace":

@@ -16,6 +16,8 @@ from memfs.workspace import Workspace
 from tests.cli.conftest import Run
 
 NEEDS_A_MOUNT = {"mount", "umount", "status"}
+SERVES = {"serve"}
+"""These do not end by themselves: tests of their own run them."""
 
 
 def commands(group: click.Group = main, above: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], click.Command]]:
@@ -71,6 +73,10 @@ def test_the_commands_are_those_that_are_documented() -> None:
         "settings set",
         "tool",
         "mcp",
+        "serve",
+        "key create",
+        "key list",
+        "key revoke",
         "completion",
     } <= ALL.keys()
 
@@ -121,6 +127,7 @@ def world(workspace: Workspace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setenv("EDITOR", "true")
     os.makedirs("notes")
     Path("notes/a.md").write_text("a\n")
+    workspace.keys.create("laptop")
     real = [found.id for found in reversed(workspace.versions.list(store.id))]
     return {TIME: now(), "$hash": sha256(b"set number\n").hexdigest(), **dict(zip(VERSIONS, real, strict=False))}
 
@@ -134,7 +141,7 @@ def example_words(name: str, world: dict[str, str]) -> Iterator[list[str]]:
             yield words[: words.index("|")] if "|" in words else words
 
 
-@pytest.mark.parametrize("name", [name for name in ALL if not NEEDS_A_MOUNT & set(name.split())])
+@pytest.mark.parametrize("name", [name for name in ALL if not (NEEDS_A_MOUNT | SERVES) & set(name.split())])
 def test_the_examples_work(run: Run, world: dict[str, str], name: str) -> None:
     ran = [run(*words) for words in example_words(name, world)]
     assert ran

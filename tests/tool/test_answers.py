@@ -78,6 +78,7 @@ def test_only_messages_about_the_request_are_repeated() -> None:
         "AmbiguousName",
         "TooManyStores",
         "VersionInUse",
+        "SessionArchived",
         "WriteRefused",
         "HistoryGone",
     }

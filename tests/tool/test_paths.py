@@ -1,4 +1,4 @@
-"""Thousands of hostile paths: by the tool, by the command line and by imports nothing but a store is ever touched.
+"""Thousands of hostile paths: by the tool, the API, the command line and imports nothing but a store is ever touched.
 
 What must be refused is judged by an oracle (oracle.py) and not by the code. What it leaves open may be an error, or
 else a literal name: a memory at exactly that path.
@@ -6,6 +6,7 @@ else a literal name: a memory at exactly that path.
 
 import io
 import itertools
+import json
 import os
 import random
 import shutil
@@ -13,6 +14,7 @@ import tarfile
 from collections.abc import Iterator
 from contextlib import chdir
 from pathlib import Path
+from urllib.parse import quote
 
 import pytest
 from click.testing import CliRunner
@@ -24,6 +26,8 @@ from memfs.tool import MemoryCommands
 from memfs.workspace import Workspace
 from memfs.workspace.archives import archive
 from memfs.workspace.sources import directory
+from tests.api.harness import Answer, serving
+from tests.api.wire import Wire
 from tests.tool.handling import SESSION, Tool
 from tests.tool.oracle import leads_away, possible
 from tests.workspace.transfers import imported, member, memories, packed
@@ -412,7 +416,7 @@ def test_what_only_looks_odd_is_a_name(workspace: Workspace, store: Store) -> No
     assert set(tool.files) == {f"/{name}" for name in HARMLESS}
 
 
-# ---- the command line and imports: what a memory's path can be -------------------------------------------------------
+# ---- the API, the command line and imports: what a memory's path can be ----------------------------------------------
 
 INSIDE = list(dict.fromkeys(path.removeprefix(ROOT) for path in PATHS))
 
@@ -420,6 +424,54 @@ INSIDE = list(dict.fromkeys(path.removeprefix(ROOT) for path in PATHS))
 def nameable(text: str) -> bool:
     """Whether the system can have such a name: bytes that are no UTF-8 are surrogates of the lower half."""
     return not any("\ud800" <= character < "\udc80" for character in text)
+
+
+def test_by_the_api(workspace: Workspace, store: Store, db: Path) -> None:
+    """A sample: each path is four to eight requests. What is too long for a request's first line is none of it."""
+    there = {"/there.md": b"text"}
+
+    def below(prefix: str) -> list[str]:
+        return sorted(path for path in there if path.startswith(prefix))
+
+    with serving(db, "--rate", "0") as server, Wire(server.url, server.key) as wire:
+        top = f"/v1/memory_stores/{store.id}/memories"
+
+        def ask(method: str, target: str, body: object = None) -> Answer:
+            data = None if body is None else json.dumps(body).encode()
+            answer = wire.ask(method, target, data, [("content-type", "application/json")])
+            assert answer.status in (200, 400, 404), (method, target, answer)
+            assert b"untouched" not in answer.body
+            assert answer.status == 200 or answer.json["type"] == "error"
+            return answer
+
+        memory = f"{top}/{ask('POST', top, {'path': '/there.md', 'content': 'text'}).ok()['id']}"
+        sample = random.Random(4).sample([path for path in INSIDE if len(path) < 4096], 200)
+        assert 40 < len([path for path in sample if possible(path)]) < 160
+        for path in sample:
+            wanted = 200 if possible(path) else 400
+            made = ask("POST", top, {"path": path, "content": "text"})
+            assert made.status == wanted, path
+            assert memories(workspace, store) == there | ({path: b"text"} if possible(path) else {}), path
+            if possible(path):
+                ask("DELETE", f"{top}/{made.json['id']}").ok()
+            assert ask("POST", memory, {"path": path}).status == wanted, path
+            assert memories(workspace, store) == ({path: b"text"} if possible(path) else there), path
+            if possible(path):
+                ask("POST", memory, {"path": "/there.md"}).ok()
+            encoded = quote(path.encode(errors="surrogatepass"), safe="")
+            listed = ask("GET", f"{top}?path_prefix={encoded}/")
+            if path.isprintable():  # not with halves of characters: percent-encoded they are none
+                assert listed.status == (200 if path == "" or possible(path) else 400), path
+            if listed.status == 200:
+                assert [item["path"] for item in listed.json["data"]] == below(path + "/"), path
+            segments = {encoded}
+            if path.isascii() and path.isprintable() and not {" ", "?", "#"} & set(path):
+                segments |= {path, path.removeprefix("/")}
+            for segment in segments:  # a path is no memory's id, and leads to no other resource
+                for method in ("GET", "DELETE"):
+                    assert ask(method, f"{top}/{segment}").status == 404, (method, segment)
+        assert memories(workspace, store) == there
+        assert [found.id for found in workspace.stores.list()] == [store.id]
 
 
 def test_by_the_command_line(workspace: Workspace, store: Store, db: Path, monkeypatch: pytest.MonkeyPatch) -> None:

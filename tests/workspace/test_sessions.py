@@ -3,9 +3,10 @@
 import pytest
 
 from memfs.model import ids
-from memfs.model.errors import InvalidRequest, NotFound, StoreArchived, TooManyStores
-from memfs.workspace import Workspace
-from memfs.workspace.sessions import Resource
+from memfs.model.errors import InvalidRequest, NotFound, SessionArchived, StoreArchived, TooManyStores
+from memfs.model.records import Store
+from memfs.workspace import SessionFilter, Workspace
+from memfs.workspace.sessions import Resource, SessionDescription
 
 ROOT = "/mnt/memory"
 
@@ -83,3 +84,50 @@ def test_a_session_can_have_an_id_that_somebody_else_made(workspace: Workspace) 
 def test_what_is_no_session_is_not_found(workspace: Workspace, text: str) -> None:
     with pytest.raises(NotFound):
         workspace.sessions.get(text)
+
+
+def test_what_is_said_of_a_session_is_given_back(workspace: Workspace, store: Store) -> None:
+    said = SessionDescription("Tuesday", {"ticket": "4711"}, "agent_1", "env_1")
+    session = workspace.sessions.create([Resource(store)], description=said)
+    assert session.attachments[0].mount_path == "/mnt/memory/user-preferences"
+    found = workspace.sessions.get(session.id)
+    assert found == session
+    assert (found.title, found.metadata, found.agent_id, found.environment_id) == (
+        "Tuesday",
+        {"ticket": "4711"},
+        "agent_1",
+        "env_1",
+    )
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        SessionDescription("x" * 513),
+        SessionDescription("\ud800"),
+        SessionDescription(agent_id="x" * 513),
+        SessionDescription(environment_id="\ud800"),
+        SessionDescription(metadata={"": "x"}),
+        SessionDescription(metadata={"x" * 65: "x"}),
+        SessionDescription(metadata={"x": "x" * 513}),
+        SessionDescription(metadata={str(number): "x" for number in range(17)}),
+        SessionDescription(metadata={"x": "\ud800"}),
+    ],
+)
+def test_what_cannot_be_said_of_a_session(workspace: Workspace, store: Store, said: SessionDescription) -> None:
+    with pytest.raises(InvalidRequest):
+        workspace.sessions.create([Resource(store)], description=said)
+    assert workspace.sessions.list(SessionFilter()) == []
+
+
+def test_an_archived_session_is_not_taken_up(workspace: Workspace, store: Store) -> None:
+    session = workspace.sessions.create([Resource(store)], ROOT)
+    workspace.sessions.end(session.id)
+    assert workspace.sessions.take_up([], ROOT, session.id)[1] is False, "one that ended may go on"
+    archived = workspace.sessions.archive(session.id)
+    assert archived.archived_at is not None
+    assert workspace.sessions.archive(session.id) == archived == workspace.sessions.get(session.id)
+    with pytest.raises(SessionArchived, match="begin another"):
+        workspace.sessions.take_up([], ROOT, session.id)
+    with pytest.raises(NotFound):
+        workspace.sessions.archive("sesn_x")
