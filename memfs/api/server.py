@@ -101,7 +101,8 @@ def check_tls(certificate: Path | None, private_key: Path | None) -> bool:
 def serve(workspace: Workspace, serving: Serving, listening: socket.socket, ready: Callable[[], None]) -> None:
     """Serve until a signal; ``ready`` is called when requests are answered.
 
-    SIGINT and SIGTERM let requests end, a second one does not. What was noted is on record when the workspace closes.
+    A signal lets requests end; a second SIGINT does not wait for them. What was noted is on record when the workspace
+    closes.
     """
     api = create_api(workspace, max_body_bytes=serving.max_body_bytes, requests_per_second=serving.requests_per_second)
     logging.getLogger("memfs.api.access").disabled = not serving.access_log

@@ -46,7 +46,7 @@ def key() -> None:
     multiple=True,
     metavar="STORE",
     shell_complete=complete_store,
-    help="It may use this store alone, by id, name or slug; may be repeated. The default is all stores.",
+    help="It may use this store alone, by id, name or slug. The default is all stores.",
 )
 @click.option(
     "--expires", type=EXPIRY, metavar="WHEN", help="When it ends to be valid: a time, or a span from now such as 90d."
