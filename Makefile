@@ -9,6 +9,9 @@ MAKEFLAGS += --no-builtin-rules
 VENV_PYTHON := .venv/bin/python
 # Without a suffix, so that tools do not find them by themselves.
 PYTHON_SCRIPTS := $(shell grep -lE '^\#!.*python3?$$' scripts/*)
+# Tests run in several processes, each file in one of them. They are started with -bb too, which they do not inherit.
+TEST_PROCESSES ?= 3
+IN_PARALLEL := --dist loadfile --tx '$(TEST_PROCESSES)*popen//python=$(VENV_PYTHON) -bb'
 # Narrows a test run: make test ARGS='-k rename -x'. Or options of a benchmark: make bench-history ARGS='--db kept.db'
 ARGS ?=
 
@@ -23,11 +26,11 @@ demo: install ## Set up, then show an agent's plain file tools at work on mounte
 
 test: install ## Set up, then run every test, real mounts included (ARGS='-k name' narrows)
 	@echo 'test: running all tests, real mounts included'
-	$(VENV_PYTHON) -bb -m pytest $(ARGS)
+	$(VENV_PYTHON) -bb -m pytest $(IN_PARALLEL) $(ARGS)
 
 test-fast: install ## Run the tests that need no mount
 	@echo 'test-fast: running the tests that need no mount'
-	$(VENV_PYTHON) -bb -m pytest -m 'not mount' $(ARGS)
+	$(VENV_PYTHON) -bb -m pytest $(IN_PARALLEL) -m 'not mount' $(ARGS)
 
 bench-history: install ## Compare a store of 1,000,000 versions with one of 2,000 (minutes; ARGS='--db FILE' keeps it)
 	@echo 'bench-history: making both stores and measuring'

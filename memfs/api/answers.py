@@ -1,5 +1,6 @@
 """What becomes of an error in an answer: the one table of this adapter (a test keeps it exhaustive)."""
 
+import logging
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -10,6 +11,8 @@ from starlette.responses import JSONResponse
 from starlette.routing import Match
 
 from memfs.model import errors
+
+log = logging.getLogger(__name__)
 
 INVALID = (400, "invalid_request_error")
 UNAUTHENTICATED = (401, "authentication_error")
@@ -56,6 +59,9 @@ HIDDEN = "the memory cannot be reached now; the server's log says why"
 
 RETRY_SECONDS = "1"
 
+MAX_FINDINGS = 20
+"""What is wrong with a request is told so far."""
+
 
 def _named(error: errors.MemfsError) -> type[errors.MemfsError]:
     return next(cls for cls in type(error).__mro__ if cls in ANSWERS)
@@ -64,6 +70,8 @@ def _named(error: errors.MemfsError) -> type[errors.MemfsError]:
 def answer(error: errors.MemfsError, request_id: str) -> JSONResponse:
     """The answer to a request that ended in one of our errors."""
     status, kind = ANSWERS[_named(error)]
+    if status == FAILED[0]:
+        log.error("a request failed: %s request=%s", error, request_id)
     details = {}
     if isinstance(error, errors.PathConflict):
         details = {
@@ -155,7 +163,8 @@ async def on_fault(request: Request, _error: Exception) -> JSONResponse:
 
 def described(found: Sequence[Any]) -> str:
     """What is wrong with a request, by the framework's findings: each with the place of it, never with its value."""
-    return "; ".join(dict.fromkeys(_sentence(each) for each in found))
+    sentences = dict.fromkeys(_sentence(each) for each in found[:MAX_FINDINGS])
+    return "; ".join([*sentences, *(["and more"] if len(found) > MAX_FINDINGS else [])])
 
 
 def _sentence(finding: Mapping[str, Any]) -> str:

@@ -1,6 +1,7 @@
 """Telling every open stream that the database may have changed, by whatever process."""
 
 import logging
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -23,18 +24,29 @@ class Bell:
         self._threads = threads
         self._rung = anyio.Event()
         self._wanted = anyio.Event()
-        self.listeners = 0
+        self._listeners: Counter[str] = Counter()
         self.stopping = False
 
     @contextmanager
-    def listening(self) -> Iterator[None]:
-        """Listen. Take ``next_ring`` before looking: what comes during the look then rings it."""
-        self.listeners += 1
+    def listening(self, key_id: str) -> Iterator[None]:
+        """Listen, for a key. Take ``next_ring`` before looking: what comes during the look then rings it."""
+        self._listeners[key_id] += 1
         self._wanted.set()
         try:
             yield
         finally:
-            self.listeners -= 1
+            self._listeners[key_id] -= 1
+            if not self._listeners[key_id]:
+                del self._listeners[key_id]
+
+    @property
+    def listeners(self) -> int:
+        """How many listen."""
+        return self._listeners.total()
+
+    def listeners_of(self, key_id: str) -> int:
+        """How many listen for a key."""
+        return self._listeners[key_id]
 
     def next_ring(self) -> anyio.Event:
         """Set at the next change."""

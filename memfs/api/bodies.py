@@ -3,7 +3,7 @@
 from hashlib import sha256
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, FailFast, Field, model_validator
 
 from memfs.model.paths import MAX_PATH_BYTES, MAX_SEGMENTS
 from memfs.model.records import MAX_ATTACHMENTS, MAX_CONTENT_BYTES, MAX_INSTRUCTIONS
@@ -21,6 +21,9 @@ def _told(**schema: Any) -> Any:
     """A field whose limits the OpenAPI document tells; whoever breaks them gets the workspace's own words."""
     return Field(json_schema_extra=schema)
 
+
+MAX_FIELDS = 100
+"""More than any object of a request has."""
 
 _CONTROLS = r"\u0000-\u001f\u007f-\u009f"
 SEGMENT = f"/[^/{_CONTROLS}]+"
@@ -85,6 +88,14 @@ class Body(BaseModel):
     """Nothing is taken for something else, and a misspelt field is no field: it might have been a precondition."""
 
     model_config = ConfigDict(extra="forbid", strict=True)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _check_size(cls, data: Any) -> Any:
+        """Each field that is none would be a finding: a body may hold a hundred thousand."""
+        if isinstance(data, dict) and len(data) > MAX_FIELDS:
+            raise ValueError(f"an object here has at most {MAX_FIELDS} fields")
+        return data
 
 
 class StoreCreate(Body):
@@ -151,7 +162,7 @@ class SessionCreate(BaseModel):
 
     model_config = ConfigDict(extra="ignore", strict=True)
 
-    resources: Annotated[list[MemoryStoreResource], _told(minItems=1, maxItems=MAX_ATTACHMENTS)]
+    resources: Annotated[list[MemoryStoreResource], FailFast(), _told(minItems=1, maxItems=MAX_ATTACHMENTS)]
     title: Annotated[str, _told(maxLength=MAX_LABEL)] | None = None
     metadata: Metadata | None = None
     agent: Annotated[str | dict[str, Any] | None, _told(**_AGENT)] = None

@@ -2,7 +2,7 @@
 
 import json
 import logging
-from collections.abc import AsyncGenerator, Iterator
+from collections.abc import AsyncGenerator, AsyncIterator, Iterator
 from contextlib import aclosing
 from dataclasses import dataclass, replace
 from typing import Annotated, Any
@@ -28,7 +28,11 @@ from memfs.workspace.keys import check_permitted, is_valid
 log = logging.getLogger(__name__)
 
 MAX_STREAMS = 200
+MAX_STREAMS_OF_A_KEY = 50
 """Streams that a server has open at once."""
+
+LOOK_BYTES = 262_144
+"""A look ends after as many: what a client does not read stays in memory."""
 
 QUIET_SECONDS = 15.0
 """When nothing happens, how often a stream says that it is still there, and looks whether its key is still valid."""
@@ -70,13 +74,14 @@ async def _start(
         str | None, Query(description="Begin after the event with this id; 0: from the beginning.")
     ] = None,
     last_event_id: Annotated[str | None, Header(description="The same, as browsers send it.")] = None,
-) -> _Start:
-    """Whatever refuses a stream does so before it begins."""
+) -> AsyncIterator[_Start]:
+    """Whatever refuses a stream does so before it begins. Its place is taken at once, and free when it has ended."""
     bell: Bell = request.app.state.bell
     if bell.stopping:
         raise HTTPException(503, "the server is stopping")
-    if bell.listeners >= MAX_STREAMS:
-        raise HTTPException(429, f"{MAX_STREAMS} streams are open already", {"retry-after": "5"})
+    if bell.listeners >= MAX_STREAMS or bell.listeners_of(call.key.id) >= MAX_STREAMS_OF_A_KEY:
+        few = f"at most {MAX_STREAMS} streams are open at once, and {MAX_STREAMS_OF_A_KEY} of one key"
+        raise HTTPException(429, few, {"retry-after": "5"})
     given = _position(last_event_id, "last-event-id")
     if given is None:
         given = _position(after, "after")
@@ -90,7 +95,8 @@ async def _start(
             raise InvalidRequest(f"there is no event {given} in this stream yet: begin without one")
         return _Start(last if given is None else given, store)
 
-    return await call.threads.read(read)
+    with bell.listening(call.key.id):
+        yield await call.threads.read(read)
 
 
 class EventStream(StreamingResponse):
@@ -124,7 +130,7 @@ async def _events(request: Request, call: ThisCall, start: _Start, view: View) -
     bell: Bell = request.app.state.bell
     metrics: Metrics = request.app.state.metrics
     seen = _Seen(call.key, start.sequence, start.store, view)
-    with bell.listening(), metrics.streams.track_inprogress():
+    with metrics.streams.track_inprogress():
         yield _event("memory_store", store_object(start.store), start.sequence, retry=RETRY_MILLISECONDS)
         try:
             while not (bell.stopping or seen.ended):
@@ -158,7 +164,14 @@ class _Seen:
 
     def look(self, workspace: Workspace) -> list[bytes]:
         """The next events, in a thread; none where there is nothing new."""
-        return list(self._next(workspace))
+        events: list[bytes] = []
+        size = 0
+        for event in self._next(workspace):  # it is where its last event is: the next look goes on from there
+            events.append(event)
+            size += len(event)
+            if size >= LOOK_BYTES:
+                break
+        return events
 
     def _next(self, workspace: Workspace) -> Iterator[bytes]:
         try:

@@ -107,7 +107,6 @@ class Front:
             self._metrics.refused.labels("key").inc()
             return self._over_rate(client, request_id) or answer(error, request_id)
         except MemfsError as error:
-            log.error("the key of a request could not be looked up: %s request=%s", error, request_id)
             return answer(error, request_id)
         scope["memfs.key"] = key
         if (over := self._over_rate(key.id, request_id)) is not None:

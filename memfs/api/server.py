@@ -10,11 +10,13 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from types import FrameType
 
 import uvicorn
 
 from memfs.api.app import MAX_BODY_BYTES, REQUESTS_PER_SECOND, create_api
 from memfs.api.bell import Bell
+from memfs.api.connections import Connection
 from memfs.model.errors import InvalidRequest
 from memfs.workspace import Workspace
 
@@ -26,6 +28,9 @@ IDLE_SECONDS = 30
 it is not the server who closes one that a request is on its way to."""
 
 BACKLOG = 512
+
+ACCEPTS = 50
+"""Connections that are accepted in one go; fewer than the descriptors that are spare."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,15 +106,14 @@ def check_tls(certificate: Path | None, private_key: Path | None) -> bool:
 def serve(workspace: Workspace, serving: Serving, listening: socket.socket, ready: Callable[[], None]) -> None:
     """Serve until a signal; ``ready`` is called when requests are answered.
 
-    A signal lets requests end; a second SIGINT does not wait for them. What was noted is on record when the workspace
-    closes.
+    A signal lets requests end, a second one does not. What was noted is on record when the workspace closes.
     """
     api = create_api(workspace, max_body_bytes=serving.max_body_bytes, requests_per_second=serving.requests_per_second)
     logging.getLogger("memfs.api.access").disabled = not serving.access_log
     config = uvicorn.Config(
         api.app,
         interface="asgi3",
-        http="h11",
+        http=Connection,
         ws="none",
         lifespan="on",
         log_config=None,
@@ -117,12 +121,14 @@ def serve(workspace: Workspace, serving: Serving, listening: socket.socket, read
         server_header=False,
         proxy_headers=False,
         timeout_keep_alive=IDLE_SECONDS,
+        backlog=ACCEPTS,
         timeout_graceful_shutdown=STOP_SECONDS,
         ssl_certfile=serving.certificate,
         ssl_keyfile=serving.private_key,
+        ssl_ciphers="ECDHE+AESGCM:ECDHE+CHACHA20",  # of TLS 1.2: a key that leaks later opens nothing of today
     )
     # Its words about starting and stopping are for people who run it by itself.
-    logging.getLogger("uvicorn.error").setLevel(logging.WARNING)
+    logging.getLogger("uvicorn.error").setLevel(logging.ERROR)  # and its warnings, for whatever anybody sends
     asyncio.run(_Server(config, api.bell, ready).serve(sockets=[listening]))
 
 
@@ -137,6 +143,8 @@ class _Server(uvicorn.Server):
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """Begin to answer."""
         await super().startup(sockets)
+        for listening in sockets or ():
+            listening.listen(BACKLOG)  # uvicorn takes one number for both
         if self.started and not self.should_exit:
             self._ready()
 
@@ -144,6 +152,12 @@ class _Server(uvicorn.Server):
         """Stop: streams would go on for ever."""
         self._bell.stop()
         await super().shutdown(sockets)
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        """A second signal lets nothing end, whichever it is; uvicorn's needs SIGINT for that."""
+        if self.should_exit:
+            self.force_exit = True
+        super().handle_exit(sig, frame)
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:

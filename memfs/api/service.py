@@ -9,6 +9,7 @@ from memfs.api.calls import Threads, workspace_permitted
 from memfs.api.metrics import MEDIA_TYPE, Metrics
 from memfs.api.objects import answers
 from memfs.model.errors import MemfsError
+from memfs.workspace import Workspace
 
 router = APIRouter(tags=["service"])
 
@@ -25,7 +26,7 @@ async def health(request: Request) -> JSONResponse:
     """Whether requests can be answered. The only thing that needs no key."""
     threads: Threads = request.app.state.threads
     try:
-        await threads.read(lambda workspace: workspace.engine.data_version())
+        await threads.read(_check)
     except MemfsError:
         return JSONResponse({"status": "unavailable"}, 503, {"retry-after": RETRY_SECONDS})
     return JSONResponse({"status": "ok"})
@@ -41,3 +42,8 @@ async def metrics(request: Request) -> Response:
     """Figures for Prometheus."""
     found: Metrics = request.app.state.metrics
     return Response(found.text(), media_type=MEDIA_TYPE)
+
+
+def _check(workspace: Workspace) -> None:
+    workspace.engine.check_in_place()
+    workspace.engine.data_version()

@@ -11,7 +11,7 @@ from memfs.api.calls import SAFE, Call, ThisCall
 from memfs.api.objects import answers
 from memfs.api.queries import DEFAULT_LIMIT, IncludeArchived, Limit, Page, moment, page_of, read_page_token
 from memfs.model.contract import JsonObject, session_object
-from memfs.model.errors import InvalidRequest
+from memfs.model.errors import InvalidRequest, NotFound
 from memfs.model.records import Session
 from memfs.workspace import SessionFilter, Workspace
 from memfs.workspace.keys import check_permitted
@@ -28,10 +28,11 @@ router = APIRouter(prefix="/v1/sessions", tags=["sessions"], dependencies=[Depen
 
 
 def _permitted(call: Call, session: Session) -> Session:
-    """Raises NotPermitted for a session that has a store which the key may not use, or none any more."""
+    """Raises NotFound for a session that has a store which the key may not use, or none any more."""
     store_ids = [attachment.memory_store_id for attachment in session.attachments]
-    for store_id in store_ids or (None,):
-        check_permitted(call.key, store_id=store_id)
+    if call.key.store_ids is not None and not (store_ids and set(store_ids) <= set(call.key.store_ids)):
+        # As for one that there is not: a refusal would name a store that the key may not know.
+        raise NotFound(f"there is no session {session.id}")
     return session
 
 

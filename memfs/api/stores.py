@@ -1,5 +1,6 @@
 """Stores: ``/v1/memory_stores``."""
 
+import logging
 from typing import Annotated
 
 from fastapi import APIRouter, Depends, Query
@@ -11,7 +12,10 @@ from memfs.api.calls import ThisCall, store_permitted, workspace_permitted
 from memfs.api.objects import answers
 from memfs.api.queries import DEFAULT_LIMIT, IncludeArchived, Limit, Page, moment, page_of, read_page_token
 from memfs.model.contract import JsonObject, deleted_store_object, store_object
+from memfs.model.errors import MemfsError
 from memfs.workspace import Workspace
+
+log = logging.getLogger(__name__)
 
 collection = APIRouter(prefix="/v1/memory_stores", tags=["memory stores"])
 one = APIRouter(prefix="/v1/memory_stores/{store_id}", tags=["memory stores"], dependencies=[Depends(store_permitted)])
@@ -74,7 +78,12 @@ async def delete(call: ThisCall, store_id: str) -> JSONResponse:
 
     def write(workspace: Workspace) -> JsonObject:
         store = workspace.stores.get(store_id)
-        workspace.stores.delete(store_id)
+        workspace.stores.delete(store_id, scrub=False)
+        try:
+            workspace.scrub()
+        except MemfsError as error:
+            # The store is gone: who is told that this failed would try again, and find none.
+            log.warning("bytes of a deleted store may be in the file until this is tried again, in a minute: %s", error)
         return deleted_store_object(store)
 
     return await call.write(write)

@@ -95,6 +95,12 @@ class Engine(Protocol):
     def close(self) -> None:
         """Let go of the database; safe to call twice."""
 
+    def check_in_place(self) -> None:
+        """Raises StorageFailed where the database is not where it was opened any more: what is written would be lost.
+
+        Every write checks it; reads go on with what they have.
+        """
+
     def sync(self) -> None:
         """Return once everything committed so far survives a loss of power."""
 

@@ -17,6 +17,7 @@ from memfs.engine.batch import Batch
 from memfs.engine.feed import FileFeed
 from memfs.engine.opening import connect, create_file, is_busy, prepare, require_current, translated
 from memfs.engine.protocol import Limits, SessionFilter, VersionFilter
+from memfs.engine.readers import Readers
 from memfs.engine.rows import (
     CONTENT_OF_MEMORY,
     CONTENT_OF_VERSION,
@@ -63,6 +64,9 @@ SCRUB_SECONDS = 300.0
 SHORT_SECONDS = 0.1
 """A wait that is not worth to be taken from the time that a write waits at most."""
 
+CLOSE_SECONDS = 1.0
+"""How long closing waits for a write that another thread is at."""
+
 ACCESS_RESOLUTION = timedelta(hours=1)
 """A memory that was read again within this time of what is on record needs no new record."""
 
@@ -70,8 +74,9 @@ ACCESS_RESOLUTION = timedelta(hours=1)
 class SqliteEngine:
     """A workspace in one SQLite file (see ``memfs.engine.protocol.Engine``).
 
-    Two connections: reads have their own, so that they never wait behind a write of this process. Neither may be
-    carried across fork().
+    Reads have connections of their own, so that they never wait behind a write of this process, and the question
+    whether anything changed, which is asked at every open(), has one that nothing else uses. None may be carried
+    across fork().
     """
 
     def __init__(self, path: Path, *, create: bool = False, read_only: bool = False) -> None:
@@ -82,9 +87,10 @@ class SqliteEngine:
         """
         self.path = path
         self._found_at = path.absolute()  # also where this process goes to another directory
-        self._read_lock = threading.Lock()
+        self._observer_lock = threading.Lock()
         self._write_lock = threading.Lock()
-        self._reader: sqlite3.Connection | None = None
+        self._readers: Readers | None = None
+        self._observer: sqlite3.Connection | None = None
         self._writer: sqlite3.Connection | None = None
         self._recorder: sqlite3.Connection | None = None
         try:
@@ -100,31 +106,54 @@ class SqliteEngine:
                 if not read_only:
                     self._writer = connect(path, "rw")
                     prepare(path, self._writer, create=create)
-                self._reader = connect(path, "ro")
+                self._observer = connect(path, "ro")
+                self._file = path.stat()
                 if read_only:
-                    require_current(path, self._reader)
+                    require_current(path, self._observer)
+                self._readers = Readers(lambda: connect(self._found_at, "ro"))
             except BaseException:
                 self.close()
                 raise
 
     def close(self) -> None:
-        """Close the connections; safe to call twice."""
-        for connection in (self._reader, self._writer, self._recorder):
-            if connection is not None:
-                connection.close()
-        self._reader = self._writer = self._recorder = None
+        """Close the connections; safe to call twice.
+
+        One that another thread is using is left to that thread: closed below its hands, it would take the process with
+        it.
+        """
+        readers, self._readers = self._readers, None
+        if readers is not None:
+            readers.close()
+        with self._observer_lock:
+            if self._observer is not None:
+                self._observer.close()
+                self._observer = None
+        if self._write_lock.acquire(timeout=CLOSE_SECONDS):
+            try:
+                for connection in (self._writer, self._recorder):
+                    if connection is not None:
+                        connection.close()
+                self._writer = self._recorder = None
+            finally:
+                self._write_lock.release()
 
     @contextmanager
     def _read(self) -> Iterator[sqlite3.Connection]:
         """One consistent view for all statements inside."""
-        with self._read_lock, translated(self.path):
-            if self._reader is None:
-                raise StorageFailed(f"the database {self.path} is closed")
-            self._reader.execute("BEGIN")
+        readers = self._readers
+        if readers is None:
+            raise self._closed()
+        with translated(self.path), readers.one() as reader:
+            if reader is None:
+                raise self._closed()
+            reader.execute("BEGIN")
             try:
-                yield self._reader
+                yield reader
             finally:
-                self._reader.execute("ROLLBACK")
+                reader.execute("ROLLBACK")
+
+    def _closed(self) -> StorageFailed:
+        return StorageFailed(f"the database {self.path} is closed")
 
     @contextmanager
     def _write(self) -> Iterator[sqlite3.Connection]:
@@ -133,6 +162,7 @@ class SqliteEngine:
         with self._turn(began), translated(self.path):
             if self._writer is None:
                 raise StorageFailed(f"the database {self.path} is open for reading only")
+            self.check_in_place()
             with _transaction(self._writer, self._is_scrubbed, began) as db:
                 yield db
 
@@ -152,6 +182,14 @@ class SqliteEngine:
         with self._read() as db:
             wanted, done = db.execute("SELECT scrubs_wanted, scrubs_done FROM workspace").fetchone()
         return bool(wanted > done)
+
+    def check_in_place(self) -> None:
+        try:
+            found = os.stat(self._found_at)
+        except OSError as error:
+            raise StorageFailed(f"the database {self.path} was removed while it was open: {error.strerror}") from error
+        if not os.path.samestat(found, self._file):
+            raise StorageFailed(f"the database {self.path} was replaced while it was open: start again")
 
     def sync(self) -> None:
         """Write the WAL through to the disk: a checkpoint that has run meanwhile has synced what it moved."""
@@ -241,10 +279,10 @@ class SqliteEngine:
     # Following a store
 
     def data_version(self) -> int:
-        with self._read_lock, translated(self.path):
-            if self._reader is None:
-                raise StorageFailed(f"the database {self.path} is closed")
-            return cast(int, self._reader.execute("PRAGMA data_version").fetchone()[0])
+        with self._observer_lock, translated(self.path):
+            if self._observer is None:
+                raise self._closed()
+            return cast(int, self._observer.execute("PRAGMA data_version").fetchone()[0])
 
     def feed(self) -> FileFeed:
         return FileFeed(self._found_at)
@@ -421,8 +459,8 @@ class SqliteEngine:
 
     def _access_recorder(self) -> sqlite3.Connection:
         """A connection that can write nothing but when memories were read: what a read_only engine has to write."""
-        if self._reader is None:
-            raise StorageFailed(f"the database {self.path} is closed")
+        if self._readers is None:
+            raise self._closed()
         if self._recorder is None:
             self._recorder = connect(self.path, "rw")
             self._recorder.set_authorizer(_accesses_only)

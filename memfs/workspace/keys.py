@@ -103,12 +103,13 @@ class Keys:
         matches = hmac.compare_digest(_digest(secret), expected)
         if key is None or not matches:
             raise NotAuthenticated("the API key is not valid: 'memfs key create NAME' makes one")
-        if key.revoked_at is not None:
-            raise NotAuthenticated(f"the API key was revoked at {key.revoked_at}: 'memfs key create NAME' makes one")
-        if not is_valid(key):
-            raise NotAuthenticated(f"the API key expired at {key.expires_at}: 'memfs key create NAME' makes one")
+        check_valid(key)
         self._used[key.id] = now()
         return key
+
+    def check(self, key_id: str) -> None:
+        """Raises NotAuthenticated where a key that was valid is so no more."""
+        check_valid(self.get(key_id))
 
     def record_uses(self) -> None:
         """Put on record when keys were used. Where the database is busy, that stays noted for the next time."""
@@ -125,6 +126,14 @@ class Keys:
 
 def _digest(secret: str) -> str:
     return sha256(secret.encode(errors="surrogatepass")).hexdigest()
+
+
+def check_valid(key: ApiKey) -> None:
+    """Raises NotAuthenticated where a key can be used no more, saying why."""
+    if key.revoked_at is not None:
+        raise NotAuthenticated(f"the API key was revoked at {key.revoked_at}: 'memfs key create NAME' makes one")
+    if not is_valid(key):
+        raise NotAuthenticated(f"the API key expired at {key.expires_at}: 'memfs key create NAME' makes one")
 
 
 def is_valid(key: ApiKey) -> bool:

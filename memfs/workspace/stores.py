@@ -154,14 +154,17 @@ class Stores:
 
         return self._engine.update_store(store_id, change)
 
-    def delete(self, store_id: str) -> None:
+    def delete(self, store_id: str, *, scrub: bool = True) -> None:
         """Remove a store with its memories, its history and its attachments, and every byte of them from the file.
+
+        Without ``scrub`` the bytes are left to ``Workspace.scrub``.
 
         Raises NotFound. Raises Busy or StorageFailed also where the store is gone, but not all of its bytes: doing
         anything to the workspace from the command line, or ``Workspace.scrub``, tries again.
         """
         self._engine.delete_store(store_id)
-        self._engine.scrub()
+        if scrub:
+            self._engine.scrub()
 
     def copy(self, store_id: str, name: str, actor: Actor, *, description: str | None = None) -> Store:
         """Make a new store with the memories, directories, metadata and guards of another, but without its history.

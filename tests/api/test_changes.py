@@ -1,5 +1,8 @@
 """The stream of a store's changes."""
 
+import re
+import time
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
@@ -8,7 +11,7 @@ from memfs.api import changes
 from memfs.api.queries import MAX_FULL, MAX_LIMIT
 from memfs.workspace import Workspace
 from tests.api.harness import Server, new_key, serving
-from tests.api.streams import following
+from tests.api.streams import SECONDS, following
 from tests.processes import finish, hear, python, tell
 
 
@@ -140,19 +143,42 @@ def test_a_revoked_key_gets_no_more(tmp_path: Path) -> None:
             assert stream.next() is None
 
 
-def test_there_is_a_limit_of_streams(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_there_is_a_limit_of_streams(tmp_path: Path) -> None:
     db = tmp_path / "memfs.db"
-    new_key(db)
+    keys = [new_key(db) for _ in range(changes.MAX_STREAMS // changes.MAX_STREAMS_OF_A_KEY + 1)]
     with serving(db) as server:
         store = server.store()
-        opened = [following(server, store) for _ in range(changes.MAX_STREAMS)]
-        try:
-            for each in opened:
-                each.__enter__().take(1)
-            refused = server.get(f"{store}/changes")
-            refused.refused(429, "rate_limit_error")
-            assert refused.headers["retry-after"]
+        with ExitStack() as opened:
+            for key in keys[:-1]:
+                for _ in range(changes.MAX_STREAMS_OF_A_KEY):
+                    opened.enter_context(following(server, store, key=key)).take(1)
+                refused = server.request("GET", f"{store}/changes", key=key)
+                refused.refused(429, "rate_limit_error")
+                assert refused.headers["retry-after"]
+                server.request("GET", store, key=key).ok()
+            server.request("GET", f"{store}/changes", key=keys[-1]).refused(429, "rate_limit_error")
             create(server, store, "/still")
-        finally:
-            for each in opened:
-                each.__exit__(None, None, None)
+        deadline = time.monotonic() + SECONDS
+        while "memfs_change_streams 0.0" not in server.get("/metrics").body.decode():
+            assert time.monotonic() < deadline
+        with following(server, store, key=keys[-1]) as stream:
+            stream.take(1)
+
+
+def test_what_a_client_does_not_read_is_not_kept_for_it(server: Server) -> None:
+    """Events of 600 KB each, of which it reads the first only."""
+    store = server.store()
+    for number in range(30):
+        create(server, store, f"/{number}", "\x01" * 102_400)
+
+    def resident() -> float:
+        (found,) = re.findall(r"^process_resident_memory_bytes (\S+)", server.get("/metrics").body.decode(), re.M)
+        return float(found)
+
+    before = resident()
+    with ExitStack() as opened:
+        streams = [opened.enter_context(following(server, store, view="full", after=0)) for _ in range(20)]
+        for stream in streams:
+            stream.take(1)
+        assert resident() - before < 100e6
+        assert [event.data["path"] for event in streams[0].take(30)] == [f"/{number}" for number in range(30)]

@@ -150,16 +150,33 @@ def test_figures(server: Server, store: str) -> None:
     assert any(each.startswith("memfs_info{version=") for each in after)
 
 
-def test_it_is_not_well_without_its_database(tmp_path: Path) -> None:
-    db = tmp_path / "memfs.db"
+def test_it_is_not_well_without_its_database_and_well_again_with_it(tmp_path: Path) -> None:
+    db, away = tmp_path / "memfs.db", tmp_path / "away.db"
     with serving(db, expected_warnings=True) as server:
-        db.rename(tmp_path / "away.db")
-        for each in tmp_path.glob("memfs.db-*"):
-            each.unlink()
-        db.write_bytes(b"")
-        assert server.request("GET", "/healthz", key=None).status in (200, 503)
-        db.unlink()
-        (tmp_path / "away.db").rename(db)
+        store = server.store()
+        db.rename(away)
+        for other in (False, True):
+            if other:
+                db.write_bytes(b"")
+            answer = server.request("GET", "/healthz", key=None)
+            assert (answer.status, answer.json) == (503, {"status": "unavailable"})
+            error = server.post(f"{store}/memories", {"path": "/a", "content": ""}).refused(500, "api_error")
+            assert str(tmp_path) not in error["message"]
+        assert "was removed while it was open" in server.logged
+        assert "was replaced while it was open" in server.logged
+        away.replace(db)
+        assert server.request("GET", "/healthz", key=None).ok() == {"status": "ok"}
+        server.post(f"{store}/memories", {"path": "/a", "content": ""}).ok()
+
+
+def test_a_body_full_of_mistakes_is_answered_briefly(server: Server, store: str) -> None:
+    for path, body in (
+        ("/v1/sessions", {"resources": [{}] * 100_000}),
+        (f"{store}/memories", {f"field{number}": 0 for number in range(50_000)}),
+    ):
+        answer = server.post(path, body)
+        answer.refused(400, "invalid_request_error")
+        assert len(answer.body) < 5_000
 
 
 def test_no_path_of_the_host_is_answered(server: Server) -> None:

@@ -50,10 +50,10 @@ def test_everything_was_done(found: Found) -> None:
     assert found.load.redacted
 
 
-def test_only_errors_of_the_contract_were_answered(found: Found) -> None:
-    # Whatever else is answered is in ``wrong``. That clients got in each other's way shows that they could.
-    assert {(409, "memory_path_conflict_error"), (409, "memory_precondition_failed_error")} <= found.load.refused.keys()
-    assert all(status != 503 for status, _ in found.load.refused)
+def test_clients_got_in_each_others_way_and_nobody_was_sent_away(found: Found) -> None:
+    # What the contract does not know is in ``wrong``.
+    assert found.load.refused
+    assert all(status in (404, 409) for status, _ in found.load.refused)
 
 
 def test_streams_went_on_where_they_were_broken_off(found: Found) -> None:

@@ -1,7 +1,9 @@
 """What each kind of key may do, asked of every operation that the description of the interface has."""
 
 import json
+import time
 from collections.abc import Iterator
+from http.client import HTTPConnection
 from pathlib import Path
 from typing import Any
 
@@ -104,6 +106,8 @@ def test_a_key_for_one_store_reaches_no_other(server: Server, ids_of: dict[str, 
             answer.refused(400, "invalid_request_error")  # it names no stores
             wanted = {"resources": [{"type": "memory_store", "memory_store_id": ids_of["store_id"]}]}
             server.request(method, path, wanted, key=other_secret).refused(403, "permission_error")
+        elif path.startswith("/v1/sessions/"):
+            assert ids_of["store_id"] not in json.dumps(answer.refused(404, "not_found_error"))
         elif path not in OPEN:
             answer.refused(403, "permission_error")
     assert state(server) == before
@@ -123,8 +127,9 @@ def test_a_key_for_one_store_reaches_no_other(server: Server, ids_of: dict[str, 
     server.request("POST", "/v1/sessions", both, key=secret).refused(403, "permission_error")
     shared = server.post("/v1/sessions", both).ok()
     for each in (secret, other_secret):
-        server.request("GET", f"/v1/sessions/{shared['id']}", key=each).refused(403, "permission_error")
-        server.request("POST", f"/v1/sessions/{shared['id']}/archive", key=each).refused(403, "permission_error")
+        server.request("GET", f"/v1/sessions/{shared['id']}", key=each).refused(404, "not_found_error")
+        server.request("POST", f"/v1/sessions/{shared['id']}/archive", key=each).refused(404, "not_found_error")
+    assert server.get(f"/v1/sessions/{shared['id']}").ok()["archived_at"] is None
 
 
 def test_a_key_whose_store_is_gone_reaches_none(server: Server, server_db: Path) -> None:
@@ -164,3 +169,23 @@ def test_changes_name_the_key(server: Server, server_db: Path) -> None:
     by_key = {"type": "api_actor", "api_key_id": key.id}
     assert [version["created_by"] for version in versions] == [by_key, by_key]
     assert [version["redacted_by"] for version in versions] == [None, by_key]
+
+
+def test_a_key_that_is_revoked_while_its_request_comes_in_writes_nothing(server: Server, server_db: Path) -> None:
+    store = server.store()
+    with Workspace.open(server_db) as workspace:
+        key, secret = workspace.keys.create("slow")
+        body = json.dumps({"path": "/late", "content": "text"}).encode()
+        connection = HTTPConnection(server.url.removeprefix("http://"), timeout=30)
+        connection.putrequest("POST", f"{store}/memories")
+        for name, value in (("x-api-key", secret), ("content-type", "application/json"), ("content-length", len(body))):
+            connection.putheader(name, str(value))
+        connection.endheaders(body[:5])
+        deadline = time.monotonic() + 20
+        while "memfs_http_requests_in_progress 2.0" not in server.get("/metrics").body.decode():
+            assert time.monotonic() < deadline
+        workspace.keys.revoke(key.id)
+        connection.send(body[5:])
+        assert connection.getresponse().status == 401
+        connection.close()
+    assert server.get(f"{store}/memories").ok()["data"] == []

@@ -7,6 +7,7 @@ import ssl
 import subprocess
 import threading
 import time
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -18,7 +19,7 @@ from memfs.cli.serve import DEFAULT_MAX_BODY, DEFAULT_PORT, DEFAULT_RATE
 from memfs.workspace import Workspace
 from tests.api.harness import new_key, serving
 from tests.cli.conftest import Run
-from tests.processes import PYTHON, python
+from tests.processes import PYTHON, environment, python
 
 
 def test_help_tells_the_defaults_of_the_server() -> None:
@@ -177,3 +178,50 @@ main(["--db", sys.argv[1], "serve"])
         _, errors = process.communicate(timeout=60)
     assert process.returncode == exits.REFUSED
     assert "fastapi is not installed: pip install 'memfs-agent[api]'" in errors
+
+
+def test_a_log_that_nobody_reads_does_not_stop_it(db: Path) -> None:
+    secret = new_key(db)
+    with subprocess.Popen(
+        [*PYTHON, "-m", "memfs.cli", "--db", str(db), "serve", "--port", "0", "--rate", "0"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        env=environment(),
+        text=True,
+    ) as process:
+        try:
+            assert process.stdout is not None
+            assert process.stderr is not None
+            where = process.stdout.readline().strip().removeprefix("http://")
+            connection = http.client.HTTPConnection(where, timeout=30)
+            for _ in range(800):
+                connection.request("GET", "/v1/memory_stores", headers={"x-api-key": secret})
+                assert connection.getresponse().read()
+            connection.close()
+            process.terminate()
+            assert process.wait(30) == 0
+            assert process.stderr.read().count("path=/v1/memory_stores") > 100
+        finally:
+            process.kill()
+
+
+def test_a_second_signal_waits_for_nothing(db: Path) -> None:
+    with serving(db, expected_warnings=True) as running, Workspace.open(db) as other:
+        store = running.store()
+
+        def create() -> None:
+            with suppress(OSError, http.client.HTTPException):
+                running.post(f"{store}/memories", {"path": "/a", "content": "text"})
+
+        waiting = threading.Thread(target=create)
+        with other.engine._write():  # type: ignore[attr-defined]
+            waiting.start()
+            deadline = time.monotonic() + 20
+            while "memfs_http_requests_in_progress 2" not in running.get("/metrics").body.decode():
+                assert time.monotonic() < deadline
+            running.process.terminate()
+            waiting.join(1)
+            assert waiting.is_alive()
+            running.process.terminate()
+            waiting.join(20)
+        assert running.process.wait(30) == 0

@@ -99,11 +99,12 @@ class Client:
         kinds, weights = list(self.plan.mix), list(self.plan.mix.values())
         redact_at = self.plan.begin + self.redact_seconds
         time.sleep(max(0.0, self.plan.begin - time.monotonic()))
+        first = self.random.sample(kinds, len(kinds))  # each once, or a short run might leave one out
         done = 0
         try:
             while time.monotonic() < self.plan.end and done < self.plan.most:
                 done += 1
-                (kind,) = self.random.choices(kinds, weights)
+                kind = first.pop() if first else self.random.choices(kinds, weights)[0]
                 store = self.random.choice((self.plan.stores[0], *self.plan.stores))
                 try:
                     if self.redact_seconds and time.monotonic() > redact_at:

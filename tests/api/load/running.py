@@ -11,6 +11,7 @@ from itertools import chain
 from multiprocessing import get_context
 from pathlib import Path
 
+from memfs.engine.readers import MAX_READERS
 from memfs.model import ids
 from memfs.model.mutations import Create
 from memfs.workspace import Workspace
@@ -41,7 +42,7 @@ START_SECONDS = 0.4
 MAX_RSS_MIB = 400.0
 """Far above what a server needs; whatever leaks with each request comes there."""
 
-FEED_DESCRIPTORS = 1
+KEPT_DESCRIPTORS = 1 + 2 * (MAX_READERS - 1)
 """The server lets go of its feed at the first change after its last follower has gone, which may be to come."""
 
 READERS = 4
@@ -152,10 +153,10 @@ class Load:
         for stream in streams:
             self._finish(stream)
         self._look_back()
-        open_after = self._settled(pid, open_before + FEED_DESCRIPTORS)
+        open_after = self._settled(pid, open_before + KEPT_DESCRIPTORS)
         self.found.rss_mib = rss, most_rss, rss_mib(pid)
         self.found.descriptors = open_before, most_open, open_after
-        if open_after > open_before + FEED_DESCRIPTORS:
+        if open_after > open_before + KEPT_DESCRIPTORS:
             self.found.wrong.append(f"the server had {open_before} descriptors open, and has {open_after}")
         if most_rss > MAX_RSS_MIB:
             self.found.wrong.append(f"the server used {most_rss:.0f} MiB")
