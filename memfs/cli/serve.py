@@ -22,7 +22,9 @@ DEFAULT_RATE = 1_000
 
 
 @click.command()
-@click.option("--host", default="127.0.0.1", show_default=True, help="The address to listen at.")
+@click.option(
+    "--host", default="127.0.0.1", show_default=True, metavar="ADDRESS", help="The address or name to listen at."
+)
 @click.option(
     "--port",
     type=click.IntRange(0, 65535),
@@ -38,9 +40,8 @@ DEFAULT_RATE = 1_000
     "--max-body",
     type=SizeType(),
     default=DEFAULT_MAX_BODY,
-    show_default="1M",
     metavar="SIZE",
-    help="The largest body of a request; a larger one is refused with 413.",
+    help="The largest body of a request; a larger one is refused with 413.  [default: 1M]",
 )
 @click.option(
     "--rate",
