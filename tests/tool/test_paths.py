@@ -426,6 +426,35 @@ def nameable(text: str) -> bool:
     return not any("\ud800" <= character < "\udc80" for character in text)
 
 
+def test_every_path_by_the_api(workspace: Workspace, store: Store, db: Path) -> None:
+    top = f"/v1/memory_stores/{store.id}/memories"
+    with serving(db, "--rate", "0", "--no-access-log") as server, Wire(server.url, server.key) as wire:
+        headers = [("content-type", "application/json")]
+        for path in INSIDE:
+            made = wire.ask("POST", top, json.dumps({"path": path, "content": "text"}).encode(), headers)
+            assert made.status == (200 if possible(path) else 400), path
+            if made.status == 200:
+                assert made.json["path"] == path
+                assert wire.ask("DELETE", f"{top}/{made.json['id']}").status == 200
+    assert memories(workspace, store) == {}
+    made_at = {version.path for version in workspace.versions.list(store.id)}
+    assert made_at == {path for path in INSIDE if possible(path)}
+    assert len(INSIDE) > 3_000
+
+
+def test_every_path_by_the_command_line(workspace: Workspace, store: Store, db: Path) -> None:
+    for path in INSIDE:
+        if "\0" in path:  # no argument of a command can hold it
+            continue
+        words = ["--db", str(db), "memory", "create", "--content", "text", "--", store.id, path]
+        result = CliRunner().invoke(main, words, prog_name="memfs")
+        assert result.exit_code == (0 if possible(path) else exits.INVALID), (path, result.output)
+        if result.exit_code == 0:
+            made = workspace.memories.get(store.id, path)
+            workspace.memories.delete(store.id, made.id, SESSION)
+    assert memories(workspace, store) == {}
+
+
 def test_by_the_api(workspace: Workspace, store: Store, db: Path) -> None:
     """A sample: each path is four to eight requests. What is too long for a request's first line is none of it."""
     there = {"/there.md": b"text"}
