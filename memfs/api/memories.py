@@ -76,7 +76,7 @@ async def list_memories(
     size = page_size(limit, full=full)
 
     def read(workspace: Workspace) -> JsonObject:
-        after = read_page_token(page, str)
+        after = read_page_token("memories", page, str)
         found = workspace.memories.browse(
             store_id,
             path_prefix or "/",
@@ -85,7 +85,7 @@ async def list_memories(
             after=None if after is None else after[0],
             limit=size + 1,
         )
-        return page_of(found, size, listed_object, lambda item: (item.path,))
+        return page_of("memories", found, size, listed_object, lambda item: (item.path,))
 
     return await call.read(read)
 

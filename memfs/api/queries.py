@@ -44,28 +44,41 @@ def page_token(*cursor: str | int) -> str:
     return base64.urlsafe_b64encode(json.dumps(cursor).encode()).decode().rstrip("=")
 
 
-def read_page_token(token: str | None, *form: type) -> tuple[Any, ...] | None:
-    """Where a page begins: a value of each type; None for the first. Raises InvalidRequest for what is no token."""
+def read_page_token(kind: str, token: str | None, *form: type) -> tuple[Any, ...] | None:
+    """Where a page of a list of this kind begins: a value of each type; None for the first.
+
+    Raises InvalidRequest for what is no token of such a list.
+    """
     if not token:
         return None
     try:
         cursor = json.loads(base64.b64decode(token + "=" * (-len(token) % 4), altchars=b"-_", validate=True))
     except (ValueError, binascii.Error, RecursionError):
         cursor = None
-    if not isinstance(cursor, list) or [type(value) for value in cursor] != list(form):
+    if (
+        not isinstance(cursor, list)
+        or [type(value) for value in cursor] != [str, *form]
+        or cursor[0] != kind
+        or not all(0 <= value < 2**63 if isinstance(value, int) else is_encodable(value) for value in cursor)
+    ):
         raise InvalidRequest("page must be the next_page of an answer to the same request")
-    if not all(0 <= value < 2**63 if isinstance(value, int) else is_encodable(value) for value in cursor):
-        raise InvalidRequest("page must be the next_page of an answer to the same request")
-    return tuple(cursor)
+    return tuple(cursor[1:])
 
 
 def page_of(
-    found: Sequence[Item], size: int, shown: Callable[[Item], JsonObject], position: Callable[[Item], tuple[Any, ...]]
+    kind: str,
+    found: Sequence[Item],
+    size: int,
+    shown: Callable[[Item], JsonObject],
+    position: Callable[[Item], tuple[Any, ...]],
 ) -> JsonObject:
     """A page of what was found, which is one more than the page holds where there are others behind."""
     data = found[:size]
     more = len(found) > size
-    return {"data": [shown(item) for item in data], "next_page": page_token(*position(data[-1])) if more else None}
+    return {
+        "data": [shown(item) for item in data],
+        "next_page": page_token(kind, *position(data[-1])) if more else None,
+    }
 
 
 def moment(text: str | None, name: str, *, after: bool = False, before: bool = False, up: bool = False) -> str | None:

@@ -15,7 +15,7 @@ from memfs.model.errors import InvalidRequest, NotFound
 from memfs.model.records import Session
 from memfs.workspace import SessionFilter, Workspace
 from memfs.workspace.keys import check_permitted
-from memfs.workspace.sessions import Resource, SessionDescription
+from memfs.workspace.sessions import MAX_VERSION, Resource, SessionDescription
 
 
 async def _method_permitted(request: Request, call: ThisCall) -> None:
@@ -51,19 +51,22 @@ async def create(call: ThisCall, body: SessionCreate) -> JSONResponse:
             )
             for resource in body.resources
         ]
-        description = SessionDescription(body.title, body.metadata or {}, _agent_id(body), body.environment_id)
+        description = SessionDescription(body.title, body.metadata or {}, *_agent(body), body.environment_id)
         return session_object(workspace.sessions.create(resources, description=description))
 
     return await call.write(write)
 
 
-def _agent_id(body: SessionCreate) -> str | None:
+def _agent(body: SessionCreate) -> tuple[str | None, int | None]:
+    """Its id and its version."""
     if not isinstance(body.agent, dict):
-        return body.agent
-    agent_id = body.agent.get("id")
+        return body.agent, None
+    agent_id, version = body.agent.get("id"), body.agent.get("version")
     if not isinstance(agent_id, str):
         raise InvalidRequest("agent must be an agent's id, or an object with its id")
-    return agent_id
+    if version is not None and type(version) is not int:
+        raise InvalidRequest("an agent's version is a number")
+    return agent_id, version
 
 
 @router.get("", responses=answers(objects.SessionPage))
@@ -71,6 +74,10 @@ async def list_sessions(
     call: ThisCall,
     memory_store_id: Annotated[str | None, Query(description="Those that have this store.")] = None,
     agent_id: Annotated[str | None, Query(description="Those that were begun for this agent.")] = None,
+    agent_version: Annotated[
+        int | None, Query(ge=1, le=MAX_VERSION, description="With agent_id: and for this version of it.")
+    ] = None,
+    deployment_id: Annotated[str | None, Query(description="There are no deployments here, so none has one.")] = None,
     statuses: Annotated[
         list[Literal["rescheduling", "running", "idle", "terminated"]] | None,
         Query(alias="statuses[]", description="Those in one of these; here there are idle and terminated only."),
@@ -87,7 +94,7 @@ async def list_sessions(
     """List sessions, newest first, also those of mounts and of the memory tool."""
 
     def read(workspace: Workspace) -> JsonObject:
-        after = read_page_token(page, str, str)
+        after = read_page_token("sessions", page, str, str)
         starts = [
             moment(created_at_gt, "created_at[gt]", after=True),
             moment(created_at_gte, "created_at[gte]", up=True),
@@ -97,7 +104,7 @@ async def list_sessions(
             moment(created_at_lte, "created_at[lte]"),
         ]
         states = {state == "terminated" for state in statuses or () if state in ("idle", "terminated")}
-        if statuses and not states:
+        if deployment_id is not None or (statuses and not states):
             return {"data": [], "next_page": None}
         where = SessionFilter(
             include_archived=include_archived,
@@ -105,12 +112,13 @@ async def list_sessions(
             created_to=min((each for each in ends if each is not None), default=None),
             store_id=memory_store_id,
             agent_id=agent_id,
+            agent_version=None if agent_id is None else agent_version,
             ended=states.pop() if len(states) == 1 else None,
             within=call.key.store_ids,
             after=None if after is None else (after[0], after[1]),
         )
         found = workspace.sessions.list(where, newest_first=order == "desc", limit=limit + 1)
-        return page_of(found, limit, session_object, lambda session: (session.created_at, session.id))
+        return page_of("sessions", found, limit, session_object, lambda session: (session.created_at, session.id))
 
     return await call.read(read)
 

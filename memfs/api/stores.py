@@ -41,7 +41,7 @@ async def list_stores(
     """List the stores that the key may use, oldest first."""
 
     def read(workspace: Workspace) -> JsonObject:
-        after = read_page_token(page, str)
+        after = read_page_token("stores", page, str)
         found = workspace.stores.list(
             include_archived=include_archived,
             created_from=moment(created_at_gte, "created_at[gte]", up=True),
@@ -50,7 +50,7 @@ async def list_stores(
             after=None if after is None else after[0],
             limit=limit + 1,
         )
-        return page_of(found, limit, store_object, lambda store: (store.id,))
+        return page_of("stores", found, limit, store_object, lambda store: (store.id,))
 
     return await call.read(read)
 

@@ -56,7 +56,7 @@ async def list_versions(
     size = page_size(limit, full=full)
 
     def read(workspace: Workspace) -> JsonObject:
-        before = read_page_token(page, int)
+        before = read_page_token("versions", page, int)
         where = VersionFilter(
             memory_id=memory_id,
             operation=operation,
@@ -69,7 +69,7 @@ async def list_versions(
         found = workspace.versions.list(
             store_id, where, limit=size + 1, before=None if before is None else before[0], content=full
         )
-        return page_of(found, size, version_object, lambda version: (version.sequence,))
+        return page_of("versions", found, size, version_object, lambda version: (version.sequence,))
 
     return await call.read(read)
 

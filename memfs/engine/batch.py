@@ -101,8 +101,11 @@ class Batch:
                 f"{head.path} is at version {head.version_id}, not at {mutation.expected_version}: read it again"
             )
         if mutation.expected_sha256 is not None and mutation.expected_sha256 != head.sha256:
-            wanted = isinstance(mutation, Update) and (
-                (mutation.content is None or sha256(mutation.content).hexdigest() == head.sha256)
+            # Whoever asks again after a lost answer; without a content there is no wanted one.
+            wanted = (
+                isinstance(mutation, Update)
+                and mutation.content is not None
+                and sha256(mutation.content).hexdigest() == head.sha256
                 and mutation.path in (None, head.path)
             )
             if not wanted:

@@ -56,6 +56,7 @@ class SessionFilter:
     created_to: str | None = None
     store_id: str | None = None
     agent_id: str | None = None
+    agent_version: int | None = None
     ended: bool | None = None
     within: Collection[str] | None = None
     after: tuple[str, str] | None = None

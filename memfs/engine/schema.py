@@ -296,6 +296,7 @@ def api(db: Database) -> None:
         "ALTER TABLE sessions ADD COLUMN title /* as whoever began it called it */ TEXT",
         "ALTER TABLE sessions ADD COLUMN metadata /* JSON object of text to text */ TEXT NOT NULL DEFAULT '{}'",
         "ALTER TABLE sessions ADD COLUMN agent_id /* what whoever began it calls the agent */ TEXT",
+        "ALTER TABLE sessions ADD COLUMN agent_version /* and which of its versions */ INTEGER",
         "ALTER TABLE sessions ADD COLUMN environment_id /* and its environment */ TEXT",
         "CREATE INDEX sessions_by_time ON sessions (created_at, id)",
         # Which sessions have a store.

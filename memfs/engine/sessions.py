@@ -8,7 +8,7 @@ from memfs.engine.rows import Row
 from memfs.model.errors import InvalidRequest, NotFound
 from memfs.model.records import Attachment, Session
 
-_SESSION = "id, created_at, ended_at, archived_at, title, metadata, agent_id, environment_id"
+_SESSION = "id, created_at, ended_at, archived_at, title, metadata, agent_id, agent_version, environment_id"
 _ATTACHMENT = "store_id, access, store_name, store_description, mount_path, instructions"
 
 
@@ -22,10 +22,11 @@ def insert_session(db: sqlite3.Connection, session: Session) -> None:
         session.title,
         json.dumps(session.metadata, ensure_ascii=False),
         session.agent_id,
+        session.agent_version,
         session.environment_id,
     )
     try:
-        db.execute(f"INSERT INTO sessions ({_SESSION}) VALUES (?, ?, ?, ?, ?, ?, ?, ?)", row)
+        db.execute(f"INSERT INTO sessions ({_SESSION}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", row)
     except sqlite3.IntegrityError:
         raise InvalidRequest(
             f"there is a session {session.id} already, and its stores are fixed: leave the id out to begin one"
@@ -59,6 +60,7 @@ def list_sessions(
         ("created_at >= ?", where.created_from),
         ("created_at <= ?", where.created_to),
         ("agent_id = ?", where.agent_id),
+        ("coalesce(agent_version, 1) = ?", where.agent_version),
     ):
         if value is not None:
             conditions.append(condition)
@@ -108,5 +110,6 @@ def _as_session(db: sqlite3.Connection, row: Row) -> Session:
         title=row[4],
         metadata=json.loads(row[5]),
         agent_id=row[6],
-        environment_id=row[7],
+        agent_version=row[7],
+        environment_id=row[8],
     )

@@ -118,7 +118,7 @@ def session_object(session: Session) -> JsonObject:
         "agent": {
             "type": "agent",
             "id": session.agent_id or "",
-            "version": 1,
+            "version": session.agent_version or 1,
             "name": "",
             "description": None,
             "system": None,

@@ -240,7 +240,7 @@ class Attachment:
 class Session:
     """One run of one agent; its attachments never change.
 
-    ``title``, ``metadata``, ``agent_id`` and ``environment_id`` are for whoever began it, and mean nothing here.
+    ``title``, ``metadata``, those of the agent and ``environment_id`` are for whoever began it, and mean nothing here.
     """
 
     id: str
@@ -251,6 +251,7 @@ class Session:
     title: str | None = None
     metadata: dict[str, str] = field(default_factory=dict)
     agent_id: str | None = None
+    agent_version: int | None = None
     environment_id: str | None = None
 
 

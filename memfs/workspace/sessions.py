@@ -13,6 +13,7 @@ from memfs.workspace.stores import Stores, check_metadata, is_encodable
 DEFAULT_ROOT = "/mnt/memory"
 """Where a session's stores are mounted, unless somebody says otherwise."""
 
+MAX_VERSION = 2**31
 MAX_LABEL = 512
 """Characters of a session's title, and of what its agent and its environment are called."""
 
@@ -33,6 +34,7 @@ class SessionDescription:
     title: str | None = None
     metadata: Mapping[str, str] = field(default_factory=dict)
     agent_id: str | None = None
+    agent_version: int | None = None
     environment_id: str | None = None
 
     def check(self) -> None:
@@ -42,6 +44,8 @@ class SessionDescription:
                 raise InvalidRequest(f"a session's {name} has at most {MAX_LABEL} characters, this one {len(text)}")
             if text is not None and not is_encodable(text):
                 raise InvalidRequest(f"a session's {name} must be text that UTF-8 can hold")
+        if self.agent_version is not None and not 1 <= self.agent_version <= MAX_VERSION:
+            raise InvalidRequest(f"an agent's version is a number from 1 on, not {self.agent_version}")
         check_metadata(self.metadata)
 
 
@@ -105,6 +109,7 @@ class Sessions:
             title=description.title,
             metadata=dict(description.metadata),
             agent_id=description.agent_id,
+            agent_version=description.agent_version,
             environment_id=description.environment_id,
         )
         self._engine.insert_session(session)
@@ -113,9 +118,9 @@ class Sessions:
     def take_up(self, resources: Sequence[Resource], root: str, session_id: str | None = None) -> tuple[Session, bool]:
         """The session with this id where it is known, else a new one as by ``create``; and whether it is new.
 
-        A known session has the stores of its beginning: ``resources`` may be empty, or must name them again. Raises
-        NotFound for an unknown session where no stores are named, InvalidRequest where they are others, and what
-        ``create`` raises.
+        A known session has the stores of its beginning: ``resources`` may be empty, or must name them again. A store
+        that was archived since stays in it, and can be read. Raises NotFound for an unknown session where no stores are
+        named, InvalidRequest where they are others or are all deleted, SessionArchived, and what ``create`` raises.
         """
         if session_id is None:
             return self.create(resources, root), True
@@ -132,8 +137,8 @@ class Sessions:
             )
         if session.archived_at is not None:
             raise SessionArchived(f"the session {session_id} is archived: begin another one")
-        for store_id, _ in attached:
-            self.check_attachable(self._engine.store(store_id))
+        if not attached:
+            raise InvalidRequest(f"the stores of the session {session_id} are deleted: begin another one")
         return session, False
 
     @staticmethod

@@ -27,7 +27,7 @@ OPEN = "/healthz"
 REFUSALS = {"400", "401", "403", "413", "429", "500", "503"}
 """What every operation that needs a key may answer."""
 
-NAMED_BY_OTHERS = ("agent_id", "service_account_id")
+NAMED_BY_OTHERS = ("agent_id", "deployment_id", "service_account_id")
 """Ids of no form that is known here."""
 
 JsonObject = dict[str, Any]

@@ -26,7 +26,7 @@ def test_what_is_said_is_given_back(server: Server, store: str) -> None:
     )
     assert (made["type"], made["status"], made["title"]) == ("session", "idle", "Tuesday")
     assert (made["metadata"], made["agent"]["id"], made["environment_id"]) == ({"ticket": "4711"}, "agent_1", "env_1")
-    assert made["agent"]["skills"] == []
+    assert (made["agent"]["version"], made["agent"]["skills"]) == (3, [])
     assert made["resources"] == [
         {
             "type": "memory_store",
@@ -57,7 +57,7 @@ def test_every_filter_filters(server: Server, store: str) -> None:
         assert listed["next_page"] is None
         return [session["id"] for session in listed["data"]]
 
-    everything = {"include_archived": "true"}
+    everything: dict[str, object] = {"include_archived": "true"}
     assert found() == [third["id"], first["id"]]
     assert found(order="asc") == [first["id"], third["id"]]
     assert found(**everything) == [third["id"], second["id"], first["id"]]
@@ -74,6 +74,19 @@ def test_every_filter_filters(server: Server, store: str) -> None:
     assert found(**everything, **{"created_at[gte]": at, "created_at[lte]": at}) == [second["id"]]
     several = server.request("GET", "/v1/sessions?statuses[]=idle&statuses[]=terminated&include_archived=true")
     assert {session["id"] for session in several.ok()["data"]} >= {first["id"], second["id"], third["id"]}
+
+
+def test_a_version_of_an_agent_is_another_one(server: Server, store: str) -> None:
+    first = begin(server, store, agent={"type": "agent", "id": "agent_v", "version": 7})
+    second = begin(server, store, agent="agent_v")
+
+    def found(**query: object) -> list[str]:
+        return [session["id"] for session in server.get("/v1/sessions", **query).ok()["data"]]
+
+    assert found(agent_id="agent_v") == [second["id"], first["id"]]
+    assert found(agent_id="agent_v", agent_version=7) == [first["id"]]
+    assert found(agent_id="agent_v", agent_version=1) == [second["id"]]
+    assert found(agent_id="agent_v", deployment_id="depl_1") == []
 
 
 @pytest.mark.parametrize("order", ["asc", "desc"])
@@ -113,6 +126,17 @@ def test_pages(server: Server, store: str, order: str) -> None:
             "agent must be an agent's id",
         ),
         ({"resources": [{"type": "memory_store", "memory_store_id": "$STORE"}], "agent": 7}, "agent"),
+        (
+            {"resources": [{"type": "memory_store", "memory_store_id": "$STORE"}], "agent": {"id": "a", "version": 0}},
+            "a number from 1 on",
+        ),
+        (
+            {
+                "resources": [{"type": "memory_store", "memory_store_id": "$STORE"}],
+                "agent": {"id": "a", "version": "1"},
+            },
+            "version is a number",
+        ),
         ({"resources": [{"type": "memory_store", "memory_store_id": "$STORE"}], "title": "x" * 513}, "title"),
     ],
     ids=lambda value: value if isinstance(value, str) else "",
@@ -136,3 +160,19 @@ def test_no_session_for_a_store_that_is_not_there(server: Server) -> None:
     for each in ("sesn_01M8NMQFRP7HNTABQQHZR3KZM6", "sesn_x", "%00"):
         server.get(f"/v1/sessions/{each}").refused(404, "not_found_error")
         server.post(f"/v1/sessions/{each}/archive").refused(404, "not_found_error")
+
+
+def test_a_page_of_one_list_is_none_of_another(server: Server, store: str) -> None:
+    server.store("Another")
+    for name in ("/a", "/b"):
+        server.post(f"{store}/memories", {"path": name, "content": "text"}).ok()
+        begin(server, store)
+    lists = ["/v1/memory_stores", f"{store}/memories", f"{store}/memory_versions", "/v1/sessions"]
+    tokens = {each: server.get(each, limit=1).ok()["next_page"] for each in lists}
+    for asked in lists:
+        for given, token in tokens.items():
+            answer = server.get(asked, limit=1, page=token)
+            if asked == given:
+                answer.ok()
+            else:
+                assert "same request" in answer.refused(400, "invalid_request_error")["message"]

@@ -424,10 +424,12 @@ def test_a_failed_hash_is_a_success_where_the_memory_already_is_as_wanted(engine
     before = state(engine, store_id)
     for mutation in (
         Update(memory_id, content=b"two", expected_sha256=other),
-        Update(memory_id, path="/a", expected_sha256=other),
         Update(memory_id, content=b"two", path="/a", expected_sha256=other),
     ):
         assert apply(engine, store_id, mutation).heads == {memory_id: before[0].heads[0]}
+    for mutation in (Update(memory_id, path="/a", expected_sha256=other), Update(memory_id, expected_sha256=other)):
+        with pytest.raises(PreconditionFailed):  # no content is wanted, so none can be there already
+            apply(engine, store_id, mutation)
     assert state(engine, store_id) == before
 
 

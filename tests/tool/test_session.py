@@ -188,12 +188,13 @@ def test_what_is_refused(workspace: Workspace, store: Store, db: Path) -> None:
         open_memory(db, [store.id], session_id="mine")
 
 
-def test_a_session_of_a_store_that_was_archived_is_not_taken_up(workspace: Workspace, store: Store, db: Path) -> None:
+def test_a_session_of_a_store_that_was_archived_can_still_read_it(workspace: Workspace, store: Store, db: Path) -> None:
     with open_memory(db, [store.id]) as memory:
-        pass
+        memory.handle(create("/memories/a.md", "tea\n"))
     workspace.stores.archive(store.id)
-    with pytest.raises(StoreArchived):
-        open_memory(db, session_id=memory.session.id)
+    with open_memory(db, session_id=memory.session.id) as memory:
+        assert "tea" in memory.handle({"command": "view", "path": "/memories/a.md"}).content
+        assert "archived" in memory.handle(create("/memories/b.md")).content
 
 
 def test_a_store_that_is_archived_meanwhile_can_still_be_read(workspace: Workspace, store: Store, db: Path) -> None:

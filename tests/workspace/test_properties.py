@@ -436,7 +436,7 @@ class WorkspaceMachine(RuleBasedStateMachine):
             faults: Faults = {NotFound}
         else:
             faults = self.write_faults(shelf, memory_id, path, content)
-            as_wanted = content in (None, before.content) and path in (None, before.path)
+            as_wanted = content == before.content and path in (None, before.path)
             if precondition == "stale" and not as_wanted:
                 faults.add(PreconditionFailed)
         if precondition == "malformed":
@@ -933,12 +933,12 @@ def test_a_stale_precondition_is_met_where_all_is_as_wanted(workspace: Workspace
     stale = digest(b"one")
     first = workspace.memories.update(store.id, memory.id, actor, content=b"two", path="/b", expected_sha256=stale)
     assert first.changed
-    wanted: list[dict[str, Any]] = [{"content": b"two", "path": "/b"}, {"content": b"two"}, {"path": "/b"}]
+    wanted: list[dict[str, Any]] = [{"content": b"two", "path": "/b"}, {"content": b"two"}]
     for each in wanted:
         again = workspace.memories.update(store.id, memory.id, actor, expected_sha256=stale.upper(), **each)
         assert again == replace(first, changed=False)
     unwanted: list[dict[str, Any]] = [{"content": b"two", "path": "/c"}, {"content": b"one", "path": "/b"}]
-    unwanted += [{"content": b"three"}, {"path": "/a"}]
+    unwanted += [{"content": b"three"}, {"path": "/a"}, {"path": "/b"}, {}]
     for each in unwanted:
         with pytest.raises(PreconditionFailed):
             workspace.memories.update(store.id, memory.id, actor, expected_sha256=stale, **each)

@@ -87,17 +87,13 @@ def test_what_is_no_session_is_not_found(workspace: Workspace, text: str) -> Non
 
 
 def test_what_is_said_of_a_session_is_given_back(workspace: Workspace, store: Store) -> None:
-    said = SessionDescription("Tuesday", {"ticket": "4711"}, "agent_1", "env_1")
+    said = SessionDescription("Tuesday", {"ticket": "4711"}, "agent_1", 3, "env_1")
     session = workspace.sessions.create([Resource(store)], description=said)
     assert session.attachments[0].mount_path == "/mnt/memory/user-preferences"
     found = workspace.sessions.get(session.id)
     assert found == session
-    assert (found.title, found.metadata, found.agent_id, found.environment_id) == (
-        "Tuesday",
-        {"ticket": "4711"},
-        "agent_1",
-        "env_1",
-    )
+    assert (found.title, found.metadata, found.environment_id) == ("Tuesday", {"ticket": "4711"}, "env_1")
+    assert (found.agent_id, found.agent_version) == ("agent_1", 3)
 
 
 @pytest.mark.parametrize(
@@ -131,3 +127,16 @@ def test_an_archived_session_is_not_taken_up(workspace: Workspace, store: Store)
         workspace.sessions.take_up([], ROOT, session.id)
     with pytest.raises(NotFound):
         workspace.sessions.archive("sesn_x")
+
+
+def test_a_session_goes_on_when_a_store_of_it_is_archived_and_ends_with_the_last_one(workspace: Workspace) -> None:
+    one, two = workspace.stores.create("One"), workspace.stores.create("Two")
+    session = workspace.sessions.create([Resource(one), Resource(two)], ROOT)
+    workspace.stores.archive(one.id)
+    assert workspace.sessions.take_up([], ROOT, session.id) == (session, False)
+    workspace.stores.delete(one.id)
+    left, _ = workspace.sessions.take_up([], ROOT, session.id)
+    assert [attachment.memory_store_id for attachment in left.attachments] == [two.id]
+    workspace.stores.delete(two.id)
+    with pytest.raises(InvalidRequest, match="are deleted: begin another"):
+        workspace.sessions.take_up([], ROOT, session.id)
