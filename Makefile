@@ -14,8 +14,10 @@ TEST_PROCESSES ?= 3
 IN_PARALLEL := --dist loadfile --tx '$(TEST_PROCESSES)*popen//python=$(VENV_PYTHON) -bb'
 # Narrows a test run: make test ARGS='-k rename -x'. Or options of a benchmark: make bench-history ARGS='--db kept.db'
 ARGS ?=
+# Cases of others: faults that people met on comparable filesystems, and a program `run` that runs them in a directory.
+CASES ?= ../shared/cases
 
-.PHONY: help demo test test-fast bench-history bench-sync load-api fuzz-api install lint type format docs clean
+.PHONY: help demo test test-fast bench-history bench-sync load-api fuzz-api cases install lint type format docs clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-13s %s\n", $$1, $$2 }' Makefile
@@ -47,6 +49,10 @@ load-api: install ## Put load on the HTTP API beside busy mounts, and look for w
 fuzz-api: install ## Try the HTTP API with ten times as much chance as the tests do, other each time (ARGS='-k stateful')
 	@echo 'fuzz-api: trying what the OpenAPI document describes, and much that it does not'
 	MEMFS_FUZZ=10 $(VENV_PYTHON) -bb -m pytest tests/api/test_openapi.py tests/api/test_fuzz.py $(ARGS)
+
+cases: install ## Run cases of others in a fresh mounted store (CASES=DIRECTORY has them, ARGS='A01 H03' chooses)
+	@echo 'cases: mounting a store and running the cases of $(CASES) in it'
+	$(VENV_PYTHON) scripts/cases '$(CASES)' $(ARGS)
 
 install: ## Install missing system packages, and memfs with its tools in .venv
 	@scripts/setup
