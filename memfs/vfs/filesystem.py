@@ -265,7 +265,7 @@ class Filesystem:
         # The kernel did not know the name: somebody else has made it meanwhile.
         if flags & os.O_EXCL:
             raise os_error(errno.EEXIST)
-        return await self.open(present.inode, flags, pid)
+        return await self.open(present.inode, flags & ~os.O_CREAT, pid)
 
     def _new_file(self, directory: DirectoryNode, name: str, mode: int, flags: int) -> FileNode:
         path = child_path(directory, name)

@@ -17,8 +17,8 @@ class FileHandle:
 
     @property
     def writable(self) -> bool:
-        """Whether it was opened for writing."""
-        return self.flags & os.O_ACCMODE != os.O_RDONLY
+        """Whether its close commits: opened for writing, or made or emptied, which Linux does for readers too."""
+        return self.flags & os.O_ACCMODE != os.O_RDONLY or bool(self.flags & (os.O_CREAT | os.O_TRUNC))
 
     def appends(self, offset: int) -> bool:
         """Whether a write at ``offset`` is meant for the end, wherever the kernel believes that to be.

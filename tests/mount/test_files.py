@@ -92,6 +92,14 @@ def test_a_buffer_that_stays_open_is_committed_in_time(at: Site, notes: Path) ->
         wait_until(lambda: at.heads("notes").get("/log.md") == b"line\n", "the timer", 20)
 
 
+def test_what_a_reader_makes_or_empties_is_committed_at_close(at: Site, notes: Path) -> None:
+    """2: Linux does both for O_RDONLY too."""
+    (notes / "f").write_text("text")
+    os.close(os.open(notes / "f", os.O_RDONLY | os.O_TRUNC))
+    os.close(os.open(notes / "g", os.O_RDONLY | os.O_CREAT, 0o644))
+    assert at.heads("notes") == {"/f": b"", "/g": b""}
+
+
 def test_many_flushes_of_one_save(at: Site, notes: Path) -> None:
     """1: children that inherit the descriptor and end do not cut a character, and the last text is whole."""
     shell(
