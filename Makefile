@@ -17,7 +17,7 @@ ARGS ?=
 # Cases of others: faults that people met on comparable filesystems, and a program `run` that runs them in a directory.
 CASES ?= ../shared/cases
 
-.PHONY: help demo test test-fast bench-history bench-sync load-api fuzz-api cases install lint type format docs clean
+.PHONY: help demo test test-fast bench-history bench-sync load-api fuzz-api fuzz-mount cases install lint type format docs clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-13s %s\n", $$1, $$2 }' Makefile
@@ -49,6 +49,10 @@ load-api: install ## Put load on the HTTP API beside busy mounts, and look for w
 fuzz-api: install ## Try the HTTP API with ten times as much chance as the tests do, other each time (ARGS='-k stateful')
 	@echo 'fuzz-api: trying what the OpenAPI document describes, and much that it does not'
 	MEMFS_FUZZ=10 $(VENV_PYTHON) -bb -m pytest tests/api/test_openapi.py tests/api/test_fuzz.py $(ARGS)
+
+fuzz-mount: install ## Compare random file operations on a mount and a tmpfs (minutes; other ones each time)
+	@echo 'fuzz-mount: comparing a mount with a tmpfs'
+	MEMFS_FUZZ=20 $(VENV_PYTHON) -bb -m pytest -o faulthandler_timeout=5000 tests/mount/test_differential.py $(ARGS)
 
 cases: install ## Run cases of others in a fresh mounted store (CASES=DIRECTORY has them, ARGS='A01 H03' chooses)
 	@echo 'cases: mounting a store and running the cases of $(CASES) in it'

@@ -1,4 +1,4 @@
-"""How much is tried where chance is at work: little by default, much by ``make fuzz-api``."""
+"""How much is tried where chance is at work: little by default, much by ``make fuzz-api`` and ``make fuzz-mount``."""
 
 import os
 
