@@ -28,10 +28,17 @@ from tests.mount.harness import site
 EXAMPLES = 250
 """About half a minute's work."""
 
-SHRINKING_SECONDS = 60.0
+SHRINKING_SECONDS = 45.0
 """For how long a failure is made smaller before it is shown; many that fail wait for what never comes."""
 
 pytestmark = [pytest.mark.mount, pytest.mark.timeout(240 * EFFORT)]
+
+
+class Failures(dict[str, AssertionError]):
+    """Sequences and what they failed with; Hypothesis, which shows a test's arguments, refuses long ones."""
+
+    def __repr__(self) -> str:
+        return f"<{len(self)} failures>"
 
 
 @dataclass
@@ -42,7 +49,7 @@ class Scene:
     twin: Side
     database: Database
     names: Iterator[str] = field(default_factory=lambda: (f"e{number}" for number in count(1)))
-    failed: dict[str, AssertionError] = field(default_factory=dict)
+    failed: Failures = field(default_factory=Failures)
     """What failed, and how."""
     patient_until: float = math.inf
 

@@ -58,6 +58,13 @@ class Hands:
         return self.files[slot % len(self.files)] if self.files else NO_FILE
 
 
+class Long(bytes):
+    """A text of many equal bytes, which a report can show in one line."""
+
+    def __repr__(self) -> str:
+        return f"{self[:1]!r} * {len(self)}"
+
+
 @dataclass(frozen=True)
 class Operation:
     """Something to do."""

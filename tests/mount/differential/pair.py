@@ -121,7 +121,7 @@ class Pair:
 
     def step(self, process: int, operation: op.Operation) -> None:
         """Do an operation on both sides. Raises AssertionError where they differ, and not by design."""
-        self.done.append(f"{process}: {operation}".replace("z" * 5000, "z…"))
+        self.done.append(f"{process}: {operation}")
         slot = self._slot(process, operation)
         before, heads, last = self.tree, self.database.heads(f"/{self.name}"), self.database.last()
         found = self.mount.workers[process].do(operation)
@@ -163,7 +163,7 @@ class Pair:
             self._true(self.database.last() == last, lambda: f"versions: {self.database.versions(last)}")
 
     def _fail(self, what: str) -> AssertionError:
-        return AssertionError("\n".join([f"{what}, after", *self.done]))
+        return AssertionError("\n".join([f"{what[:2000]}, after", *self.done]))
 
     def _true(self, holds: bool, what: Callable[[], str]) -> None:
         if not holds:

@@ -23,7 +23,7 @@ RARE = ["", "/a/b", "/x/y", *(f"/{name}" for name in NAMES), "/d/.git", "/d/" + 
 paths = st.sampled_from([*GOOD[:3] * 10, *GOOD * 6, *RARE])
 slots = st.integers(0, 3)
 
-TEXTS = [b"x", b"yy\n", b"line\nline\n", b"", "é日\n".encode(), b"z" * 5000]
+TEXTS = [b"x", b"yy\n", b"line\nline\n", b"", "é日\n".encode(), op.Long(b"z" * 5000)]
 UNFIT = [b"\xff", "é".encode()[:1]]
 data = st.sampled_from([*TEXTS * 4, *UNFIT])
 offsets = st.sampled_from([0, 1, 2, 3, 7, 40, 4095, 4097, MAX_CONTENT_BYTES - 3])
