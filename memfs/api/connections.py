@@ -34,6 +34,7 @@ class Connection(H11Protocol):
     _deadline: asyncio.TimerHandle | None = None
     _stall: asyncio.TimerHandle | None = None
 
+    # As uvicorn narrows it: what a server accepts is always a two-way transport.
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Where there are too many, the one that has asked nothing for the longest makes room."""
         self._since = time.monotonic()

@@ -23,7 +23,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from inotify_simple import Event, INotify, flags, parse_events  # type: ignore[import-untyped]
+from inotify_simple import Event, INotify, flags, parse_events  # type: ignore[import-untyped]  # has no types
 
 from memfs.model.errors import StorageFailed
 

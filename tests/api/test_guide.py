@@ -25,6 +25,7 @@ REVIEW_SECONDS = 150
 _BLOCKS = re.compile(r"^```(sh|python)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 SETUP = """\
+# What was started in the background may have ended by itself: that is no failure of the guide's.
 trap 'kill $(jobs -p) 2> /dev/null || true' EXIT
 waited() { for _ in {1..200}; do [ "$(grep -c "$2" "$1")" -ge "$3" ] && return; sleep 0.1; done; cat "$1"; exit 1; }
 """

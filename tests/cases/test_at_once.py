@@ -144,6 +144,7 @@ def test_locks_are_held_by_descriptors_and_go_with_them(here: Here) -> None:
         here.shell("if flock -n -x l true; then exit 1; fi; flock -n -s l true")
     here.shell("flock -n -x l true")
     # Of a process that is killed, too.
+    # The first one is killed on purpose, so it fails; what is judged is that the second gets the lock.
     here.shell("(exec 3< l; flock -x 3; kill -9 $BASHPID) || true; flock -n -x l true")
 
 
