@@ -6,6 +6,7 @@ import os
 import signal
 import sys
 import threading
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -19,7 +20,7 @@ from memfs.mount.operations import StoreOperations, mount_options
 from memfs.mount.processes import die_with_parent, holds_open, set_process_name
 from memfs.mount.refusals import Refusals
 from memfs.vfs import Filesystem
-from memfs.workspace import Workspace
+from memfs.workspace import Feed, Looks, Workspace
 from memfs.workspace.accesses import RECORD_SECONDS
 
 log = logging.getLogger(__name__)
@@ -151,8 +152,20 @@ async def _serve(workspace: Workspace, filesystem: Filesystem, invalidator: Inva
             await trio.sleep(RECORD_SECONDS)
             await trio.to_thread.run_sync(workspace.accesses.record)
 
+    async def follow() -> None:
+        """Let the kernel forget what a commit elsewhere made stale when it is made, not when the next request comes.
+
+        Where the system cannot say when that is, names and attributes lag for as long as the kernel trusts them.
+        """
+        try:
+            with workspace.feed() as feed:
+                await _follow(feed, filesystem, invalidator)
+        except MemfsError as error:
+            log.warning("changes made elsewhere may be seen a second late: %s", error)
+
     async with trio.open_nursery() as nursery:
         nursery.start_soon(watch_signals)
+        nursery.start_soon(follow)
         nursery.start_soon(commit_aged)
         nursery.start_soon(keep_up)
         invalidator.start()
@@ -163,3 +176,17 @@ async def _serve(workspace: Workspace, filesystem: Filesystem, invalidator: Inva
         nursery.cancel_scope.cancel()
     await filesystem.finish()
     return asked
+
+
+async def _follow(feed: Feed, filesystem: Filesystem, invalidator: Invalidator) -> None:
+    looks = Looks(trio.current_time())
+    while True:
+        wait = looks.wait(trio.current_time())
+        with trio.move_on_after(math.inf if wait is None else wait):
+            await trio.lowlevel.wait_readable(feed.fileno())
+            if feed.clear():
+                looks.woken(trio.current_time())
+        if looks.due(trio.current_time()):
+            with suppress(MemfsError):  # a store that is gone, or a file: who asks next is told
+                await filesystem.refresh()
+            invalidator.drop(filesystem.tree.stale)

@@ -3,7 +3,7 @@
 from pathlib import Path
 from types import TracebackType
 
-from memfs.engine import Engine, SqliteEngine
+from memfs.engine import Engine, Feed, SqliteEngine
 from memfs.model.records import Access, Actor
 from memfs.workspace.accesses import Accesses
 from memfs.workspace.attached import AttachedStore
@@ -41,6 +41,10 @@ class Workspace:
     def attached(self, store_id: str, actor: Actor, access: Access) -> AttachedStore:
         """One store as an actor with this access sees it."""
         return AttachedStore(self.engine, self.memories, self.accesses, store_id, actor, access)
+
+    def feed(self) -> Feed:
+        """What tells when the database may have changed, by whatever process (see ``Engine.feed``)."""
+        return self.engine.feed()
 
     def scrub(self, *, anyway: bool = False, wait: bool = True) -> bool:
         """Finish what a redaction or the deletion of a store began and could not end (see ``Engine.scrub``)."""
