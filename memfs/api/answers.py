@@ -44,6 +44,7 @@ ANSWERS: dict[type[errors.MemfsError], tuple[int, str]] = {
     errors.NotFound: MISSING,
     errors.PathConflict: (409, "memory_path_conflict_error"),
     errors.PreconditionFailed: (409, "memory_precondition_failed_error"),
+    errors.MemoryChanged: CONFLICT,
     errors.StoreFull: CONFLICT,
     errors.HistoryGone: CONFLICT,
     errors.Busy: UNAVAILABLE,

@@ -1,12 +1,12 @@
 """How a command is told which stores it gives, with which access, and to which session."""
 
-from collections.abc import Callable
-from typing import Any, TypeVar
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar, get_args
 
 import click
 
 from memfs.cli.context import complete_store
-from memfs.model.records import Access
+from memfs.model.records import Access, ConflictPolicy
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -44,6 +44,55 @@ def stores_option(what: str) -> Callable[[Function], Function]:
         shell_complete=complete_store,
         help=f"{what}, by id, name or slug; at most 8. The default access is read_write.",
     )
+
+
+class PolicyType(click.ParamType[tuple[str, ConflictPolicy]]):
+    """POLICY, for all stores, or STORE=POLICY."""
+
+    name = "policy"
+
+    def convert(
+        self, value: object, param: click.Parameter | None, ctx: click.Context | None
+    ) -> tuple[str, ConflictPolicy]:
+        """The store is empty where all are meant. Raises click.BadParameter."""
+        if isinstance(value, tuple):
+            return value
+        store, _, policy = str(value).rpartition("=")
+        chosen = next((known for known in get_args(ConflictPolicy) if known == policy), None)
+        if chosen is None:
+            self.fail(f"{policy!r} is no policy: write merge, overwrite or fail", param, ctx)
+        return store, chosen
+
+
+def policy_option(function: Function) -> Function:
+    """The option ``--on-conflict``."""
+    return click.option(
+        "--on-conflict",
+        "policies",
+        type=PolicyType(),
+        multiple=True,
+        metavar="[STORE=]POLICY",
+        help="What becomes of a text whose memory has changed since it was read: it is merged (merge, the default), it"
+        " is saved as it is (overwrite), or close() says ESTALE and nothing is saved (fail). For all stores, or for one"
+        " named as with -s.",
+    )(function)
+
+
+def policy_of(name: str, policies: Sequence[tuple[str, ConflictPolicy]]) -> ConflictPolicy:
+    """What ``--on-conflict`` says of a store named so: the last that names it, else the last that names none."""
+    chosen = [policy for store, policy in policies if store == name] or [
+        policy for store, policy in policies if not store
+    ]
+    return chosen[-1] if chosen else "merge"
+
+
+def check_policies(stores: Sequence[tuple[str, Access]], policies: Sequence[tuple[str, ConflictPolicy]]) -> None:
+    """Raises click.UsageError for a policy of a store that ``-s`` does not name."""
+    for store, policy in policies:
+        if store and store not in (name for name, _ in stores):
+            raise click.UsageError(
+                f"--on-conflict {store}={policy}: no -s names a store {store!r}; name it there in the same way"
+            )
 
 
 def session_option(function: Function) -> Function:

@@ -41,6 +41,7 @@ EXIT_CODES: dict[type[errors.MemfsError], int] = {
     errors.NotFound: NOT_FOUND,
     errors.PathConflict: CONFLICT,
     errors.PreconditionFailed: CONFLICT,
+    errors.MemoryChanged: CONFLICT,
     errors.StorageFailed: DATABASE,
     errors.StorageFull: DATABASE,
     errors.UnusableDatabase: DATABASE,

@@ -9,6 +9,7 @@ import click
 
 from memfs.cli.output import Column, JsonObject, moment
 from memfs.cli.times import TIME_FROM, TIME_TO
+from memfs.model.contract import version_object
 from memfs.model.errors import NotFound
 from memfs.model.records import MemoryVersion, Operation, Store
 
@@ -33,6 +34,7 @@ class Selection:
     user: str | None
     since: str | None
     until: str | None
+    conflicts: bool
 
     def where(self, workspace: "Workspace", store: Store) -> "VersionFilter":
         """The same as the engine takes it. Raises NotFound where the store never had the memory, InvalidPath."""
@@ -57,6 +59,7 @@ class Selection:
             user_id=self.user,
             created_from=self.since,
             created_to=self.until,
+            conflicts=self.conflicts,
         )
 
 
@@ -78,6 +81,11 @@ _OPTIONS = [
         type=TIME_TO,
         metavar="TIME",
         help="Not newer; a second, minute or day is meant with all that happened in it.",
+    ),
+    click.option(
+        "--conflicts",
+        is_flag=True,
+        help="Only versions that took the place of lines which another session had changed meanwhile.",
     ),
 ]
 
@@ -135,16 +143,32 @@ COLUMNS = [
 ]
 
 
+def item(version: MemoryVersion) -> JsonObject:
+    """A version as JSON; one that was merged also tells from which version its writer started, and whether lines of
+    the version before it gave way.
+    """
+    merged = version.merged
+    if merged is None:
+        return version_object(version)
+    return {**version_object(version), "base_version_id": merged.base_version_id, "conflict": merged.conflict}
+
+
 def row(version: JsonObject) -> list[str]:
     """The cells of a version below ``COLUMNS``."""
     return [
         moment(version["created_at"]),
-        version["operation"],
+        f"{version['operation']}, {how}" if (how := came_about(version)) else version["operation"],
         "(redacted)" if version["redacted_at"] else version["path"],
         "" if version["content_size_bytes"] is None else str(version["content_size_bytes"]),
         by(version["created_by"]),
         version["id"],
     ]
+
+
+def came_about(version: JsonObject) -> str:
+    """``merged`` or ``conflict`` where a version's writer had not started from the one before it."""
+    conflict = version.get("conflict")
+    return "" if conflict is None else "conflict" if conflict else "merged"
 
 
 def by(actor: dict[str, str] | None) -> str:

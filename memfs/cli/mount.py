@@ -1,16 +1,17 @@
 """``memfs mount``, ``memfs umount`` and ``memfs status``."""
 
 import os
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 
 import click
 
-from memfs.cli.attaching import session_option, stores_option
+from memfs.cli.attaching import check_policies, policy_of, policy_option, session_option, stores_option
 from memfs.cli.context import Invocation, pass_invocation
 from memfs.cli.output import Column, Format, format_option, line, moment, note, write_list
 from memfs.cli.sizes import SizeType
-from memfs.model.records import Access, Session
+from memfs.model.records import Access, ConflictPolicy, Session
 
 DEFAULT_ROOT = Path("/mnt/memory")
 DEFAULT_SCRATCH_BYTES = 64 * 1024 * 1024
@@ -26,6 +27,7 @@ DEFAULT_SCRATCH_BYTES = 64 * 1024 * 1024
     help="An empty or new directory to mount the stores in.",
 )
 @session_option
+@policy_option
 @click.option(
     "--scratch-size",
     type=SizeType(),
@@ -43,6 +45,7 @@ def mount(
     stores: tuple[tuple[str, Access], ...],
     root: Path,
     session_id: str | None,
+    policies: tuple[tuple[str, ConflictPolicy], ...],
     scratch_size: int | None,
     foreground: bool,
     allow_other: bool | None,
@@ -63,6 +66,7 @@ def mount(
     from memfs.mount.runtime import RootState
     from memfs.mount.supervisor import Plan
 
+    check_policies(stores, policies)
     root = real_root(root)
     if scratch_size is None:
         scratch_size = DEFAULT_SCRATCH_BYTES
@@ -80,7 +84,7 @@ def mount(
             control.prepare(state)
             check_root(root, invocation.db)
             control.check_not_nested(root)
-            session = _session(invocation, stores, root, session_id)
+            session = _session(invocation, stores, policies, root, session_id)
             plan = Plan(
                 root=root,
                 database=invocation.db.absolute(),
@@ -126,7 +130,11 @@ def _check_allow_other() -> None:
 
 
 def _session(
-    invocation: Invocation, stores: tuple[tuple[str, Access], ...], root: Path, session_id: str | None
+    invocation: Invocation,
+    stores: Sequence[tuple[str, Access]],
+    policies: Sequence[tuple[str, ConflictPolicy]],
+    root: Path,
+    session_id: str | None,
 ) -> Session:
     """The session to mount: the one named, where it exists, else a new one with these stores."""
     from dataclasses import replace
@@ -134,7 +142,10 @@ def _session(
     from memfs.workspace.sessions import Resource
 
     with invocation.workspace() as workspace:
-        resources = [Resource(workspace.stores.resolve(name), access) for name, access in stores]
+        resources = [
+            Resource(workspace.stores.resolve(name), access, on_conflict=policy_of(name, policies))
+            for name, access in stores
+        ]
         session, _ = workspace.sessions.take_up(resources, os.fspath(root), session_id)
         # One that is known may have been mounted elsewhere.
         return replace(
@@ -174,7 +185,7 @@ def status(format_: Format) -> None:
 
     The state is mounted, silent (it does not answer), deleted (its store is), unmounted (taken down from outside) or
     dead (its supervisor is gone; 'memfs umount' clears it away). Below, the newest writes that a store's guards
-    refused, and why.
+    refused, and why; and the newest saves of the session in which lines that another one had saved gave way.
 
     \b
     Example:
@@ -200,3 +211,8 @@ def status(format_: Format) -> None:
         for mount in mounts:
             for refusal in mount.refusals:
                 line(f"refused {moment(refusal.at)} {mount.path}{refusal.path}: {refusal.reason}")
+            for conflict in mount.conflicts:
+                line(
+                    f"conflict {moment(conflict.at)} {mount.path}{conflict.path}: lines that another session had saved"
+                    f" gave way in {conflict.version_id}; compare with 'memfs version diff'"
+                )

@@ -5,13 +5,12 @@ from collections.abc import Iterator
 import click
 
 from memfs.cli.context import Invocation, pass_invocation, store_argument
-from memfs.cli.history import COLUMNS, Selection, by, newest_first, row, selection_options
+from memfs.cli.history import COLUMNS, Selection, by, came_about, item, newest_first, row, selection_options
 from memfs.cli.output import Format, format_option, line, quiet_option, write_bytes, write_list, write_object
 from memfs.cli.version_changes import redact, restore
 from memfs.cli.version_diff import diff
 from memfs.cli.version_export import export
 from memfs.cli.version_prune import prune
-from memfs.model.contract import version_object
 
 
 @click.group()
@@ -46,6 +45,9 @@ def list_(
     The history of a memory goes on when it is renamed, and outlives it when it is deleted. JSON leaves the
     content null; 'memfs version show' has it. Of several options each must fit.
 
+    Where two sessions change a memory at once, the later version is a merge of both texts; with --conflicts those
+    are listed in which lines of the earlier one gave way: that text is the version before.
+
     TIME is a point in time (without a zone it is local time), or an age: 30s, 15m, 2h, 7d, 1w ago.
 
     \b
@@ -53,6 +55,7 @@ def list_(
       memfs version list user-preferences --memory /editor/vim.md
       memfs version list user-preferences --operation deleted --since 7d
       memfs version list user-preferences --user alice --until 2026-11-30T09:12:01Z
+      memfs version list user-preferences --conflicts --since 1d
       memfs version list user-preferences --limit 20 --format jsonl
     """
     with invocation.workspace() as workspace:
@@ -62,7 +65,7 @@ def list_(
             for one in found:
                 line(one.id)
         else:
-            write_list(format_, map(version_object, found), COLUMNS, row)
+            write_list(format_, map(item, found), COLUMNS, row)
 
 
 @version.command()
@@ -88,7 +91,7 @@ def show(invocation: Invocation, store_name: str, version_id: str, content_only:
             write_bytes(workspace.versions.content(store_id, version_id))
             return
         found = workspace.versions.get(store_id, version_id)
-    item = version_object(found)
+    shown = item(found)
 
     def facts() -> Iterator[tuple[str, str]]:
         yield "id", found.id
@@ -102,9 +105,12 @@ def show(invocation: Invocation, store_name: str, version_id: str, content_only:
         if found.content_sha256 is not None:
             yield "sha256", found.content_sha256
         yield "created", found.created_at
-        yield "by", by(item["created_by"])
+        yield "by", by(shown["created_by"])
+        if found.merged is not None:
+            yield "made from", found.merged.base_version_id or "nothing that is known"
+            yield came_about(shown), "lines of the version before gave way" if found.merged.conflict else "yes"
         if found.redacted_at is not None:
             yield "redacted", found.redacted_at
-            yield "redacted by", by(item["redacted_by"])
+            yield "redacted by", by(shown["redacted_by"])
 
-    write_object(format_, item, facts, item["content"])
+    write_object(format_, shown, facts, shown["content"])

@@ -3,8 +3,9 @@
 import sqlite3
 from collections.abc import Sequence
 from hashlib import sha256
+from typing import cast
 
-from memfs.engine.protocol import Limits
+from memfs.engine.protocol import Limits, Rebase
 from memfs.engine.rows import Row, head_of, keep_content, last_sequence, record_change
 from memfs.model import ids
 from memfs.model.errors import NotFound, PathConflict, PreconditionFailed, StoreFull
@@ -38,11 +39,14 @@ class Batch:
         mutations: Sequence[Mutation],
         actor: Actor,
         limits: Limits,
+        rebase: Rebase | None = None,
     ) -> None:
         self.db = db
         self.store_id = store_id
         self.actor = actor
         self.limits = limits
+        self.rebase = rebase
+        self.rebased: set[str] = set()
         self.moment = now()
         self.heads: dict[str, Head | None] = {}
         self.creates = [m for m in mutations if isinstance(m, Create)]
@@ -61,6 +65,7 @@ class Batch:
     def run(self) -> Applied:
         affected: list[Update | Delete] = [*self.updates, *self.deletes]
         current = {mutation.memory_id: self._expected(mutation) for mutation in affected}
+        self.updates = [self._rebased(update, current[update.memory_id]) for update in self.updates]
         for delete in self.deletes:
             self._delete(delete, current[delete.memory_id])
         for update in self.updates:
@@ -88,7 +93,7 @@ class Batch:
             self._set_attributes(change.memory_id, change.attributes)
         # What is written under the writer lock gets consecutive numbers, so the count tells where it began.
         sequence = last_sequence(self.db)
-        return Applied(sequence - self.changes, sequence, self.heads)
+        return Applied(sequence - self.changes, sequence, self.heads, frozenset(self.rebased))
 
     def _expected(self, mutation: Update | Delete) -> Head:
         head = head_of(self.db, mutation.memory_id, self.store_id)
@@ -113,6 +118,24 @@ class Batch:
                     f"{head.path} has the hash {head.sha256}, not {mutation.expected_sha256}: read it again"
                 )
         return head
+
+    def _rebased(self, update: Update, head: Head) -> Update:
+        edit = update.edit
+        if edit is None or self.rebase is None or edit.base_sha256 == head.sha256:
+            return update
+        theirs = self._text("content_id FROM memories WHERE id = ?", head.memory_id)
+        assert theirs is not None
+        base = edit.base_text
+        if base is None and edit.base_version_id is not None:
+            base = self._text("content_id FROM memory_versions WHERE id = ?", edit.base_version_id)
+        rebased = self.rebase(update, theirs, base)
+        if rebased.content != update.content:
+            self.rebased.add(update.memory_id)
+        return rebased
+
+    def _text(self, where: str, value: str) -> bytes | None:
+        row = self.db.execute(f"SELECT bytes FROM contents WHERE id = (SELECT {where})", (value,)).fetchone()
+        return None if row is None else cast(bytes, row[0])
 
     def _check_room(self) -> None:
         if len(self.creates) <= len(self.deletes):
@@ -211,6 +234,11 @@ class Batch:
             if digest != head.sha256 and update.attributes.mtime_ns is None:
                 attributes = FileAttributes(attributes.mode, None, attributes.inode)
         version_id = self._record(update.memory_id, "modified", path, size, digest, content_id)
+        if update.merged is not None:
+            self.db.execute(
+                "INSERT INTO merges SELECT sequence, ?, ? FROM memory_versions WHERE id = ?",
+                (update.merged.base_version_id, update.merged.conflict, version_id),
+            )
         self.db.execute(
             "UPDATE memories SET path = ?, head_version_id = ?, content_sha256 = ?, content_size_bytes = ?,"
             " content_id = ?, updated_at = ?, file_mode = ?, file_mtime_ns = ?, file_inode = ? WHERE id = ?",

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import Protocol, Self
 
-from memfs.model.mutations import Applied, Mutation
+from memfs.model.mutations import Applied, Mutation, Update
 from memfs.model.records import (
     AccessedMemory,
     Actor,
@@ -31,7 +31,8 @@ from memfs.model.records import (
 
 @dataclass(frozen=True, slots=True)
 class VersionFilter:
-    """Which versions of a store to list; None leaves a field open. Times are inclusive."""
+    """Which versions of a store to list; None leaves a field open. Times are inclusive. ``conflicts`` are those that
+    were committed over changes to the same lines."""
 
     memory_id: str | None = None
     operation: Operation | None = None
@@ -41,6 +42,13 @@ class VersionFilter:
     service_account_id: str | None = None
     created_from: str | None = None
     created_to: str | None = None
+    conflicts: bool = False
+
+
+Rebase = Callable[[Update, bytes, bytes | None], Update]
+"""Makes an update fit whose ``edit`` started from another text than the head's: given the update, the head's text, and
+the text that it started from, None where that is gone. Called inside of the transaction, so that nobody can commit in
+between. What it raises ends the transaction."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,12 +199,14 @@ class Engine(Protocol):
         unchanged_since: int | None = None,
         guards: Guards | None = None,
         archived: bool = False,
+        rebase: Rebase | None = None,
     ) -> Applied:
         """Apply a batch in one transaction, or nothing of it.
 
         ``unchanged_since`` is a sequence number after which the store must not have changed, ``guards`` are those that
-        it must still have; ``archived`` says that the store may be archived. Raises NotFound (store or memory),
-        StoreArchived, PreconditionFailed, PathConflict, StoreFull.
+        it must still have; ``archived`` says that the store may be archived; without ``rebase``, what an update started
+        from does not matter. Raises NotFound (store or memory), StoreArchived, PreconditionFailed, PathConflict,
+        StoreFull, and what ``rebase`` raises.
         """
 
     # When memories were read

@@ -14,6 +14,7 @@ from memfs.model.records import (
     Guards,
     Head,
     MemoryVersion,
+    Merged,
     Store,
 )
 
@@ -23,7 +24,9 @@ HEAD = "id, head_version_id, path, content_size_bytes, content_sha256, updated_a
 MEMORY = "id, store_id, head_version_id, path, content_size_bytes, content_sha256, created_at, updated_at"
 VERSION = (
     "v.id, v.store_id, v.memory_id, v.sequence, v.operation, v.path, v.content_size_bytes, v.content_sha256,"
-    " v.created_at, v.created_by_type, v.created_by_id, v.redacted_at, v.redacted_by_type, v.redacted_by_id"
+    " v.created_at, v.created_by_type, v.created_by_id, v.redacted_at, v.redacted_by_type, v.redacted_by_id,"
+    " (SELECT base_version_id FROM merges WHERE merges.sequence = v.sequence),"
+    " (SELECT conflict FROM merges WHERE merges.sequence = v.sequence)"
 )
 STORE = "id, name, description, metadata, created_at, updated_at, archived_at, guards"
 
@@ -116,7 +119,8 @@ def get_version(db: sqlite3.Connection, store_id: str, version_id: str) -> Memor
 
 def as_version(row: Row) -> MemoryVersion:
     redacted_by = None if row[12] is None else Actor(row[12], row[13])
-    content = row[14] if len(row) > 14 else None
+    merged = None if row[15] is None else Merged(row[14], conflict=bool(row[15]))
+    content = row[16] if len(row) > 16 else None
     return MemoryVersion(
         id=row[0],
         memory_store_id=row[1],
@@ -131,6 +135,7 @@ def as_version(row: Row) -> MemoryVersion:
         redacted_at=row[11],
         redacted_by=redacted_by,
         content=content,
+        merged=merged,
     )
 
 

@@ -324,3 +324,24 @@ def api(db: Database) -> None:
         "CREATE INDEX api_key_stores_of_store ON api_key_stores (store_id)",
     ):
         db.execute(statement)
+
+
+@migrations(name="0004_merges")
+def merges(db: Database) -> None:
+    """Where a version came about by two writers at once, and what an attachment wants done then."""
+    for statement in (
+        """
+        CREATE TABLE merges (
+            sequence INTEGER PRIMARY KEY REFERENCES memory_versions (sequence) ON DELETE CASCADE, -- the one it made
+            base_version_id TEXT,         -- which version its writer had started from, not the one before; null: none
+            conflict INTEGER NOT NULL     -- 1: both had changed the same lines, and those of the version before went
+        )
+        """,
+        "CREATE INDEX merges_with_conflict ON merges (sequence) WHERE conflict",
+        """
+        ALTER TABLE session_attachments ADD COLUMN
+            on_conflict TEXT /* merge, overwrite or fail, where the memory changed since it was read */
+            NOT NULL DEFAULT 'merge' CHECK (on_conflict IN ('merge', 'overwrite', 'fail'))
+        """,
+    ):
+        db.execute(statement)

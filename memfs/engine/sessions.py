@@ -9,7 +9,7 @@ from memfs.model.errors import InvalidRequest, NotFound
 from memfs.model.records import Attachment, Session
 
 _SESSION = "id, created_at, ended_at, archived_at, title, metadata, agent_id, agent_version, environment_id"
-_ATTACHMENT = "store_id, access, store_name, store_description, mount_path, instructions"
+_ATTACHMENT = "store_id, access, store_name, store_description, mount_path, instructions, on_conflict"
 
 
 def insert_session(db: sqlite3.Connection, session: Session) -> None:
@@ -32,9 +32,19 @@ def insert_session(db: sqlite3.Connection, session: Session) -> None:
             f"there is a session {session.id} already, and its stores are fixed: leave the id out to begin one"
         ) from None
     db.executemany(
-        f"INSERT INTO session_attachments (session_id, position, {_ATTACHMENT}) VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+        f"INSERT INTO session_attachments (session_id, position, {_ATTACHMENT}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
         [
-            (session.id, position, a.memory_store_id, a.access, a.name, a.description, a.mount_path, a.instructions)
+            (
+                session.id,
+                position,
+                a.memory_store_id,
+                a.access,
+                a.name,
+                a.description,
+                a.mount_path,
+                a.instructions,
+                a.on_conflict,
+            )
             for position, a in enumerate(session.attachments)
         ],
     )

@@ -16,7 +16,7 @@ from memfs.engine import history, keys, opening, sessions
 from memfs.engine.batch import Batch
 from memfs.engine.feed import FileFeed
 from memfs.engine.opening import connect, create_file, is_busy, prepare, require_current, translated
-from memfs.engine.protocol import Limits, SessionFilter, VersionFilter
+from memfs.engine.protocol import Limits, Rebase, SessionFilter, VersionFilter
 from memfs.engine.readers import Readers
 from memfs.engine.rows import (
     CONTENT_OF_MEMORY,
@@ -409,6 +409,7 @@ class SqliteEngine:
         unchanged_since: int | None = None,
         guards: Guards | None = None,
         archived: bool = False,
+        rebase: Rebase | None = None,
     ) -> Applied:
         with self._write() as db:
             _check_writable(db, store_id, guards, archived=archived)
@@ -418,7 +419,7 @@ class SqliteEngine:
                 ).fetchone()
                 if row is not None:
                     raise PreconditionFailed(f"the store {store_id} was changed meanwhile: look again")
-            return Batch(db, store_id, mutations, actor, limits).run()
+            return Batch(db, store_id, mutations, actor, limits, rebase).run()
 
     # When memories were read
 
@@ -501,6 +502,7 @@ class SqliteEngine:
             ("v.created_by_type = 'service_account_actor' AND v.created_by_id = ?", where.service_account_id),
             ("v.created_at >= ?", where.created_from),
             ("v.created_at <= ?", where.created_to),
+            ("v.sequence IN (SELECT sequence FROM merges WHERE conflict) AND ?", where.conflicts or None),
             ("v.sequence < ?", before),
             ("v.sequence > ?", after),
         ]

@@ -61,6 +61,10 @@ class PreconditionFailed(MemfsError):
     """The memory is not in the state that the caller said it expects."""
 
 
+class MemoryChanged(MemfsError):
+    """The memory has changed since its text was read, and the attachment's policy is not to save it then."""
+
+
 class WriteRefused(MemfsError):
     """A guard of the store refuses the write: a secret, personal data, its size, or its path."""
 

@@ -8,7 +8,7 @@ thus recognise its own changes in the change feed.
 
 from dataclasses import dataclass
 
-from memfs.model.records import FileAttributes, Head
+from memfs.model.records import FileAttributes, Head, Merged
 
 KEEP = FileAttributes()
 """Attributes of a mutation that leaves the stored ones as they are."""
@@ -25,12 +25,29 @@ class Create:
 
 
 @dataclass(frozen=True, slots=True)
+class Edit:
+    """What the content of an update was made from, for a memory that has changed since (DESIGN.md 8).
+
+    ``base_version_id`` is the version that its writer started from, with the hash ``base_sha256``, None where it
+    started from nothing that is known; ``base_text`` where it saw something else than that version's own text. The
+    last ``appended`` bytes were appended, wherever the end was.
+    """
+
+    base_version_id: str | None
+    base_sha256: str | None
+    base_text: bytes | None = None
+    appended: int = 0
+
+
+@dataclass(frozen=True, slots=True)
 class Update:
     """Change a memory's content, path or both; version ``modified``, or none where neither changes.
 
     ``content`` and ``path`` None keep what is there. ``expected_version`` and ``expected_sha256`` are preconditions
     on the head; a failed hash is still a success where the memory already is as wanted (CONTRACT.md 2).
     ``expected_path`` is where the memory was found: it is not the one that is meant once it is elsewhere (NotFound).
+    Where the head is not what ``edit`` started from, the engine asks its caller for another content (``Rebase``);
+    ``merged`` is put on record with the version, where there is one.
     """
 
     memory_id: str
@@ -40,6 +57,8 @@ class Update:
     expected_sha256: str | None = None
     attributes: FileAttributes = KEEP
     expected_path: str | None = None
+    edit: Edit | None = None
+    merged: Merged | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,9 +110,11 @@ class Applied:
     """What a batch came to: the heads of the memories it touched, None where deleted.
 
     Its changes have the numbers after ``previous`` up to ``sequence``: a follower that stands at ``previous`` and takes
-    the heads over stands at ``sequence`` and has missed nobody else's change.
+    the heads over stands at ``sequence`` and has missed nobody else's change. ``rebased`` are
+    the memories whose content is another than the one that was given, because they had changed since (``Edit``).
     """
 
     previous: int
     sequence: int
     heads: dict[str, Head | None]
+    rebased: frozenset[str] = frozenset()

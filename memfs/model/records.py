@@ -17,6 +17,8 @@ MAX_DIRECTORIES = 4_000
 
 Operation = Literal["created", "modified", "deleted"]
 Access = Literal["read_write", "read_only"]
+ConflictPolicy = Literal["merge", "overwrite", "fail"]
+"""What becomes of a text whose memory has changed since its writer read it (DESIGN.md 8)."""
 ActorType = Literal["session_actor", "api_actor", "user_actor", "service_account_actor"]
 
 _ACTOR_ID_FIELD: dict[ActorType, str] = {
@@ -114,6 +116,17 @@ class Memory:
 
 
 @dataclass(frozen=True, slots=True)
+class Merged:
+    """How a version came about whose writer had not started from the one before it, but from ``base_version_id`` (None
+    where no version is known that it started from). ``conflict`` says that both had changed the same lines, so that
+    those of the version before are in the history only (DESIGN.md 8).
+    """
+
+    base_version_id: str | None
+    conflict: bool
+
+
+@dataclass(frozen=True, slots=True)
 class MemoryVersion:
     """An immutable row of a memory's history.
 
@@ -134,6 +147,7 @@ class MemoryVersion:
     redacted_at: str | None = None
     redacted_by: Actor | None = None
     content: bytes | None = None
+    merged: Merged | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -234,6 +248,7 @@ class Attachment:
     description: str
     mount_path: str
     instructions: str = ""
+    on_conflict: ConflictPolicy = "merge"
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,13 +10,14 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from memfs.model.errors import MountFailed
+from memfs.model.errors import MemfsError, MountFailed
 from memfs.model.records import Access
 from memfs.mount.processes import asked, close_inherited, mounted_at
 from memfs.mount.refusals import Refusal, read_refusals
 from memfs.mount.root import Root, unmount
 from memfs.mount.runtime import RootRecord, RootState, records
 from memfs.mount.supervisor import STOP_SECONDS, Plan, Supervisor, configure_log
+from memfs.workspace import VersionFilter, Workspace
 
 log = logging.getLogger(__name__)
 
@@ -144,6 +145,20 @@ def _supervise(plan: Plan, state: RootState, lock: int, telling: int) -> None:
             tell(f"the supervisor failed ({error}): see {state.log_path}")
 
 
+KEPT_CONFLICTS = 10
+"""How many of a mount's conflicts are told."""
+
+
+@dataclass(frozen=True, slots=True)
+class Conflict:
+    """A save of a mount's session in which lines that somebody else had saved gave way."""
+
+    at: str
+    path: str | None
+    version_id: str
+    base_version_id: str | None
+
+
 @dataclass(frozen=True, slots=True)
 class MountStatus:
     """One mount, as it is now: ``mounted``, ``silent`` (it does not answer), ``deleted`` (its store is), ``unmounted``
@@ -161,6 +176,8 @@ class MountStatus:
     database: str
     refusals: list[Refusal]
     """The newest writes that a guard refused, oldest first."""
+    conflicts: list[Conflict]
+    """The newest conflicts, oldest first."""
 
 
 def status() -> list[MountStatus]:
@@ -188,9 +205,25 @@ def status() -> list[MountStatus]:
                     log=os.fspath(state.log_path),
                     database=record.database,
                     refusals=read_refusals(state.refusals_path(Path(mount.path).name)),
+                    conflicts=_conflicts(Path(record.database), mount.memory_store_id, record.session_id),
                 )
             )
     return found
+
+
+def _conflicts(database: Path, store_id: str, session_id: str) -> list[Conflict]:
+    """Those of one mount; none where the database cannot be asked, which others tell."""
+    where = VersionFilter(session_id=session_id, conflicts=True)
+    try:
+        with Workspace.open(database, read_only=True) as workspace:
+            found = workspace.versions.list(store_id, where, limit=KEPT_CONFLICTS)
+    except MemfsError:
+        return []
+    return [
+        Conflict(version.created_at, version.path, version.id, version.merged.base_version_id)
+        for version in reversed(found)
+        if version.merged is not None
+    ]
 
 
 @dataclass(frozen=True, slots=True)

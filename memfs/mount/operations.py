@@ -14,12 +14,16 @@ import pyfuse3
 from memfs.model.errors import MemfsError
 from memfs.mount.errnos import errno_of
 from memfs.mount.invalidation import Invalidator
-from memfs.vfs import DirectoryNode, FileHandle, FileNode, Filesystem, Node
+from memfs.vfs import DirectoryNode, FileHandle, FileNode, Filesystem, Node, StaleInode
 
 log = logging.getLogger(__name__)
 
-TIMEOUT_SECONDS = 1.0
-"""How long a kernel may trust attributes and names before it asks again."""
+FOLLOWED_SECONDS = 86_400.0
+"""How long a kernel may trust attributes and names where it is told of each change. A name that is not there it never
+trusts to be so: open() has to see what was made elsewhere a moment ago, and of that it would not ask."""
+
+UNFOLLOWED_SECONDS = 1.0
+"""The same where changes made elsewhere cannot be noticed by themselves."""
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -66,18 +70,21 @@ class StoreOperations(pyfuse3.Operations):
     supports_dot_lookup = False
     enable_writeback_cache = False
 
-    def __init__(self, filesystem: Filesystem, invalidator: Invalidator, *, uid: int, gid: int) -> None:
-        """``uid`` and ``gid`` own every file."""
+    def __init__(
+        self, filesystem: Filesystem, invalidator: Invalidator, *, uid: int, gid: int, trusted_seconds: float
+    ) -> None:
+        """``uid`` and ``gid`` own every file; ``trusted_seconds`` is how long a kernel need not ask again."""
         super().__init__()
         self.filesystem = filesystem
         self.invalidator = invalidator
+        self.trusted_seconds = trusted_seconds
         self.uid = uid
         self.gid = gid
 
     def _attributes(self, node: Node) -> pyfuse3.EntryAttributes:
         entry = pyfuse3.EntryAttributes()
         entry.st_ino = node.inode
-        entry.attr_timeout = entry.entry_timeout = TIMEOUT_SECONDS
+        entry.attr_timeout = entry.entry_timeout = self.trusted_seconds
         mode = node.mode & ~0o222 if self.filesystem.read_only or self.filesystem.tree.archived else node.mode
         if isinstance(node, DirectoryNode):
             entry.st_mode = stat.S_IFDIR | mode
@@ -87,6 +94,7 @@ class StoreOperations(pyfuse3.Operations):
             entry.st_mode = stat.S_IFREG | mode
             entry.st_nlink = 1 if node.attached else 0
             entry.st_size = node.kernel_size = node.size
+            node.told = node.head
             entry.st_blocks = (node.size + 511) // 512
         entry.st_blksize = 4096
         entry.st_uid = self.uid
@@ -114,7 +122,12 @@ class StoreOperations(pyfuse3.Operations):
     @handler
     async def lookup(self, parent_inode: int, name: bytes, ctx: pyfuse3.RequestContext) -> pyfuse3.EntryAttributes:
         self.filesystem.peek()
-        await self.filesystem.settle(self.filesystem.lookup(parent_inode, name).inode)
+        try:
+            node = self.filesystem.lookup(parent_inode, name)
+        except FileNotFoundError:
+            await self.filesystem.refresh()  # it may have been made elsewhere while a commit of ours is under way
+            node = self.filesystem.lookup(parent_inode, name)
+        await self.filesystem.settle(node.inode)
         return self._known(self.filesystem.lookup(parent_inode, name))
 
     async def forget(self, inode_list: Sequence[tuple[int, int]]) -> None:
@@ -225,9 +238,11 @@ class StoreOperations(pyfuse3.Operations):
         handle = await self.filesystem.open(inode, flags, ctx.pid)
         opened = self._opened(handle)
         if not opened.keep_cache:
-            # The kernel would cut the new text at the size it knows, or fill it up. Only attributes: that waits for
-            # no page and so for no request.
+            # The kernel drops the pages itself. Told once more while it asks for the size, it would throw our answer
+            # away, and cut the new text at the size it knew.
+            await self.invalidator.withdraw(StaleInode(inode), self.filesystem.tree.stale)
             _forget_attributes(inode)
+            handle.node.told = handle.node.head
         return opened
 
     @handler
@@ -254,9 +269,10 @@ class StoreOperations(pyfuse3.Operations):
         try:
             await self.filesystem.flush(fh)
         finally:
-            if self.filesystem.passing(fh):
+            node = self.filesystem.file(fh).node
+            if self.filesystem.passing(fh) or node.size != node.kernel_size:
                 # Before close() returns: who asks for the size next must not be told that of what was written.
-                _forget_attributes(self.filesystem.file(fh).node.inode)
+                _forget_attributes(node.inode)
 
     @handler
     async def fsync(self, fh: int, datasync: bool) -> None:

@@ -52,6 +52,19 @@ def holds_open(pid: int, inode: int) -> bool:
     return False
 
 
+def same_process(thread: int, other: int) -> bool:
+    """Whether two threads, by number, are of one process; False where one of them has ended."""
+    return thread > 0 and (thread == other or (_process_of(thread) or thread) == (_process_of(other) or other))
+
+
+def _process_of(thread: int) -> int | None:
+    try:
+        with open(f"/proc/{thread}/status") as status:
+            return next((int(line.split()[1]) for line in status if line.startswith("Tgid:")), None)
+    except OSError:
+        return None
+
+
 def die_with_parent(parent: int, signal_number: int) -> None:
     """Get a signal when the parent process ends, even if that is why this was not called in time."""
     _libc.prctl(_PR_SET_PDEATHSIG, signal_number, 0, 0, 0)

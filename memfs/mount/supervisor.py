@@ -77,6 +77,7 @@ class Supervisor:
                     store_id=attachment.memory_store_id,
                     store_name=attachment.name,
                     access=attachment.access,
+                    on_conflict=attachment.on_conflict,
                     session_id=self.plan.session.id,
                     allow_other=self.plan.allow_other,
                     refusals=self.state.refusals_path(Path(attachment.mount_path).name),

@@ -14,10 +14,10 @@ import pyfuse3
 import trio
 
 from memfs.model.errors import MemfsError, MountFailed, NotFound
-from memfs.model.records import Access, Actor
+from memfs.model.records import Access, Actor, ConflictPolicy
 from memfs.mount.invalidation import Invalidator
-from memfs.mount.operations import StoreOperations, mount_options
-from memfs.mount.processes import die_with_parent, holds_open, set_process_name
+from memfs.mount.operations import FOLLOWED_SECONDS, UNFOLLOWED_SECONDS, StoreOperations, mount_options
+from memfs.mount.processes import die_with_parent, holds_open, same_process, set_process_name
 from memfs.mount.refusals import Refusals
 from memfs.vfs import Filesystem
 from memfs.workspace import Feed, Looks, Workspace
@@ -31,6 +31,8 @@ MAX_REQUESTS = 1_000
 SWITCH_SECONDS = 0.0005
 """How long a thread that searches a text for secrets keeps Python's lock. A request takes it some ten times, because
 each call of SQLite gives it back: with the usual 5 ms, opens would take 50 ms for as long as a search goes on."""
+
+UNFOLLOWED = "changes made elsewhere may be seen a second late: %s"
 
 EXIT_FAILED = 1
 EXIT_UNMOUNTED = 3
@@ -48,6 +50,7 @@ class StoreMount:
     store_id: str
     store_name: str
     access: Access
+    on_conflict: ConflictPolicy
     session_id: str
     allow_other: bool
     refusals: Path
@@ -71,18 +74,34 @@ def serve(mount: StoreMount, ready: int, parent: int) -> int:
     try:
         read_only = mount.access == "read_only"
         workspace = Workspace.open(mount.database, read_only=read_only)
-        attached = workspace.attached(mount.store_id, Actor("session_actor", mount.session_id), mount.access)
-        filesystem = Filesystem(attached, holds_open=holds_open, refused=Refusals(mount.refusals).add)
+        actor = Actor("session_actor", mount.session_id)
+        attached = workspace.attached(mount.store_id, actor, mount.access, mount.on_conflict)
         invalidator = Invalidator()
-        operations = StoreOperations(filesystem, invalidator, uid=os.getuid(), gid=os.getgid())
+        filesystem = Filesystem(
+            attached,
+            holds_open=holds_open,
+            same_process=same_process,
+            refused=Refusals(mount.refusals).add,
+            stale_name=invalidator.concerns,
+        )
+        feed = _feed(workspace)
+        operations = StoreOperations(
+            filesystem,
+            invalidator,
+            uid=os.getuid(),
+            gid=os.getgid(),
+            trusted_seconds=UNFOLLOWED_SECONDS if feed is None else FOLLOWED_SECONDS,
+        )
         _init(operations, mount.path, mount_options(read_only=read_only, allow_other=mount.allow_other, name="memfs"))
     except MemfsError as error:
         os.write(ready, f"{error}\n".encode())
         return EXIT_DELETED if isinstance(error, NotFound) and mount.database.exists() else EXIT_FAILED
     try:
-        asked = trio.run(_serve, workspace, filesystem, invalidator, ready)
+        asked = trio.run(_serve, workspace, operations, feed, ready)
     finally:
         invalidator.close()
+        if feed is not None:
+            feed.close()
         pyfuse3.close(unmount=True)
         workspace.close()
     return 0 if asked else EXIT_UNMOUNTED
@@ -119,8 +138,9 @@ def _prune_if_due(workspace: Workspace, stop: threading.Event) -> None:
             log.info("pruned versions=%d", removed)
 
 
-async def _serve(workspace: Workspace, filesystem: Filesystem, invalidator: Invalidator, ready: int) -> bool:
+async def _serve(workspace: Workspace, operations: StoreOperations, feed: Feed | None, ready: int) -> bool:
     """Answer requests until a signal (True) or until somebody unmounts (False); then commit what is left."""
+    filesystem, invalidator = operations.filesystem, operations.invalidator
     asked = False
     stopping = threading.Event()
 
@@ -152,20 +172,19 @@ async def _serve(workspace: Workspace, filesystem: Filesystem, invalidator: Inva
             await trio.sleep(RECORD_SECONDS)
             await trio.to_thread.run_sync(workspace.accesses.record)
 
-    async def follow() -> None:
-        """Let the kernel forget what a commit elsewhere made stale when it is made, not when the next request comes.
-
-        Where the system cannot say when that is, names and attributes lag for as long as the kernel trusts them.
-        """
+    async def follow(feed: Feed) -> None:
         try:
-            with workspace.feed() as feed:
-                await _follow(feed, filesystem, invalidator)
+            await _follow(feed, filesystem, invalidator)
         except MemfsError as error:
-            log.warning("changes made elsewhere may be seen a second late: %s", error)
+            log.warning(UNFOLLOWED, error)
+            operations.trusted_seconds = UNFOLLOWED_SECONDS
+            filesystem.tree.stale_all()
+            invalidator.drop(filesystem.tree.stale)
 
     async with trio.open_nursery() as nursery:
         nursery.start_soon(watch_signals)
-        nursery.start_soon(follow)
+        if feed is not None:
+            nursery.start_soon(follow, feed)
         nursery.start_soon(commit_aged)
         nursery.start_soon(keep_up)
         invalidator.start()
@@ -178,7 +197,20 @@ async def _serve(workspace: Workspace, filesystem: Filesystem, invalidator: Inva
     return asked
 
 
+def _feed(workspace: Workspace) -> Feed | None:
+    """What tells of commits elsewhere; None where the system cannot."""
+    try:
+        return workspace.feed()
+    except MemfsError as error:
+        log.warning(UNFOLLOWED, error)
+        return None
+
+
 async def _follow(feed: Feed, filesystem: Filesystem, invalidator: Invalidator) -> None:
+    """Let the kernel forget what a commit elsewhere made stale when it is made, not when the next request comes.
+
+    Raises StorageFailed where the system cannot say any more when that is.
+    """
     looks = Looks(trio.current_time())
     while True:
         wait = looks.wait(trio.current_time())

@@ -27,6 +27,7 @@ SENTENCES: dict[type[errors.MemfsError], str | None] = {
     errors.NotFound: "this memory is gone",
     errors.PathConflict: "a file is where a directory would be needed, or the other way round: choose another path",
     errors.PreconditionFailed: "the file keeps changing: view it and try again",
+    errors.MemoryChanged: "the file keeps changing: view it and try again",
     errors.Busy: "the memory is busy; nothing was changed, try again",
     errors.StorageFailed: UNAVAILABLE,
     errors.StorageFull: "there is no space left where the memory is kept; nothing was changed",

@@ -2,8 +2,10 @@
 
 import errno
 from collections import OrderedDict
+from contextlib import suppress
 
 from memfs.model.errors import NotFound
+from memfs.vfs.bases import Base
 from memfs.vfs.errors import os_error
 from memfs.vfs.nodes import FileNode
 from memfs.workspace import AttachedStore
@@ -43,6 +45,16 @@ class Contents:
         self._store = store
         self._cache = ContentCache()
 
+    def expected(self, node: FileNode) -> bytes | bytearray:
+        """The bytes of a file of the size that the kernel was told; those of now, where it is to know that or where
+        others are gone. Raises as ``of`` does.
+        """
+        told = node.told
+        if node.buffer is None and told is not None and told is not node.head:
+            with suppress(NotFound):
+                return self._of_version(told.version_id)
+        return self.of(node)
+
     def of(self, node: FileNode) -> bytes | bytearray:
         """The bytes of a file as they are now; not to be changed, nor kept over an await.
 
@@ -52,15 +64,26 @@ class Contents:
             return node.buffer
         if node.head is None:
             return b""
-        version_id = node.head.version_id
+        try:
+            return self._of_version(node.head.version_id)
+        except NotFound:
+            raise os_error(errno.ESTALE, "the version that was open is redacted or pruned") from None
+
+    def _of_version(self, version_id: str) -> bytes:
         text = self._cache.get(version_id)
         if text is None:
-            try:
-                text = self._store.content(version_id)
-            except NotFound:
-                raise os_error(errno.ESTALE, "the version that was open is redacted or pruned") from None
+            text = self._store.content(version_id)
             self._cache.put(version_id, text)
         return text
+
+    def of_base(self, base: Base) -> bytes | None:
+        """The text that somebody started from; None where it is gone."""
+        if base.text is not None or base.version_id is None:
+            return base.text
+        try:
+            return self._of_version(base.version_id)
+        except NotFound:
+            return None
 
     def buffer(self, node: FileNode) -> bytearray:
         """The working copy that all handles of a file share, made from the head's text where there is none yet."""

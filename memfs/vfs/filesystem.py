@@ -30,6 +30,7 @@ from memfs.model.mutations import Delete, DropDirectory, KeepDirectory, Mutation
 from memfs.model.paths import MAX_NAME_BYTES, check_path, check_segment, decode_name
 from memfs.model.records import MAX_CONTENT_BYTES, MAX_MEMORIES, FileAttributes
 from memfs.vfs.asides import Asides
+from memfs.vfs.bases import Bases, SameProcess
 from memfs.vfs.content import Contents
 from memfs.vfs.errors import os_error
 from memfs.vfs.handles import DirectoryHandle, FileHandle
@@ -39,7 +40,7 @@ from memfs.vfs.saving import UNFIT, Saving
 from memfs.vfs.scratch import MAX_SCRATCH_BYTES, ScratchAccount
 from memfs.vfs.temporaries import Temporaries
 from memfs.vfs.transactions import Transactions
-from memfs.vfs.tree import Tree, child_path, file_attributes
+from memfs.vfs.tree import StaleEntry, Tree, child_path, file_attributes
 from memfs.workspace import AttachedStore
 
 BLOCK = 4096
@@ -58,7 +59,9 @@ class Filesystem:
 
     ``holds_open(pid, inode)`` says whether a thread's process has the inode open under another descriptor; it tells a
     shell's early close (``echo x > f`` closes one of two descriptors before it writes) from a real one.
-    ``refused(path, reason)`` is called where a guard of the store refuses what somebody saves.
+    ``same_process(pid, pid)`` says whether two threads are of one process, to tell which text a writer had read.
+    ``refused(path, reason)`` is called where a guard of the store refuses what somebody saves. ``stale_name`` says
+    whether a kernel may still believe in a name.
     """
 
     def __init__(
@@ -67,7 +70,9 @@ class Filesystem:
         *,
         temporaries: Temporaries | None = None,
         holds_open: Callable[[int, int], bool] | None = None,
+        same_process: SameProcess | None = None,
         refused: Callable[[str, str], None] | None = None,
+        stale_name: Callable[[StaleEntry], bool] | None = None,
         scratch_bytes: int = MAX_SCRATCH_BYTES,
     ) -> None:
         self.store = store
@@ -75,17 +80,20 @@ class Filesystem:
         self.temporaries = temporaries or Temporaries()
         self.read_only = store.access == "read_only"
         self._refused = refused or (lambda _path, _reason: None)
+        self._stale_name = stale_name or (lambda _entry: False)
         self.became_dirty = trio.Event()
         """Set where the timer has something new to look at. Whoever runs the timer puts a fresh one here before."""
         self.contents = Contents(store)
         self.scratch = ScratchAccount(scratch_bytes)
         self.asides = Asides(self._wake)
+        self.bases = Bases(same_process or (lambda _pid, _other: False))
         self.transactions = Transactions(store, self.tree, self.asides, self.scratch)
         self.saving = Saving(
             self.tree,
             self.transactions,
             self.contents,
             self.asides,
+            self.bases,
             holds_open=holds_open or (lambda _pid, _inode: False),
             refused=self._refused,
             wake=self._wake,
@@ -142,8 +150,25 @@ class Filesystem:
             return directory.parent or directory
         node = directory.children.get(self._known_name(directory, name))
         if node is None:
+            # In a directory that somebody else has replaced, nothing is known of what is there now.
+            self._check_current(directory)
             raise os_error(errno.ENOENT)
         return node
+
+    @staticmethod
+    def _check_current(node: Node) -> None:
+        """Raises ESTALE for what is gone by others' doing: the kernel then looks the name up anew."""
+        if not node.attached and not node.removed_here:
+            raise os_error(errno.ESTALE)
+
+    def _check_name(self, node: Node) -> None:
+        """Raises ESTALE for what the kernel may have found by a name that it no longer has."""
+        self._check_current(node)
+        entry = self.tree.moved.get(node.inode)
+        if entry is not None:
+            if entry in self.tree.stale or self._stale_name(entry):
+                raise os_error(errno.ESTALE)
+            del self.tree.moved[node.inode]
 
     def _known_name(self, directory: DirectoryNode, name: bytes) -> str:
         """A name that is asked for: one that cannot exist is not there; a too long one only where none has it."""
@@ -158,6 +183,7 @@ class Filesystem:
     def remember(self, node: Node) -> None:
         """Count one more lookup that the kernel holds."""
         node.lookups += 1
+        self.tree.moved.pop(node.inode, None)  # it knows the new name
 
     def forget(self, inode: int, count: int) -> None:
         """The kernel gives ``count`` lookups back."""
@@ -251,6 +277,7 @@ class Filesystem:
                 mutations.append(DropDirectory(path))
             await self.transactions.commit(mutations, emptied=self.tree.emptied(directory, node))
             self.asides.drop(path)
+            node.removed_here = True
             self.tree.orphan(node)
             directory.touch(content=True)
 
@@ -261,16 +288,17 @@ class Filesystem:
             directory, text = self.target(parent, name)
             present = directory.children.get(text)
             if present is None:
-                return self._opened(self._new_file(directory, text, mode, flags), flags, pid)
+                return self._opened(self._new_file(directory, text, mode, flags, pid), flags, pid)
         # The kernel did not know the name: somebody else has made it meanwhile.
         if flags & os.O_EXCL:
             raise os_error(errno.EEXIST)
         return await self.open(present.inode, flags & ~os.O_CREAT, pid)
 
-    def _new_file(self, directory: DirectoryNode, name: str, mode: int, flags: int) -> FileNode:
+    def _new_file(self, directory: DirectoryNode, name: str, mode: int, flags: int, pid: int) -> FileNode:
         path = child_path(directory, name)
         node = FileNode(0, stat.S_IMODE(mode), time.time_ns())
         node.buffer = bytearray()
+        node.whole_by = pid
         if self._is_scratch_name(name, flags):
             node.inode = self.tree.new_inode()
         else:
@@ -298,7 +326,7 @@ class Filesystem:
             directory, text = self.target(parent, name)
             if text in directory.children:
                 raise os_error(errno.EEXIST)
-            node = self._new_file(directory, text, mode, os.O_EXCL)
+            node = self._new_file(directory, text, mode, os.O_EXCL, 0)
         try:
             await self.saving.commit(node)
         except BaseException:
@@ -407,11 +435,11 @@ class Filesystem:
             # A dirty file's attributes go with its commit.
             attributes = file_attributes(node, mode=mode, mtime_ns=mtime_ns)
             try:
-                heads = await self.transactions.commit([SetAttributes(node.memory_id, attributes)])
+                applied = await self.transactions.commit([SetAttributes(node.memory_id, attributes)])
             except NotFound:
                 self.transactions.distrust()
                 return
-            head = heads.get(node.memory_id)
+            head = applied.heads.get(node.memory_id)
             if head is not None and self.tree.by_memory.get(head.memory_id) is node:
                 node.head = head
 
@@ -419,7 +447,8 @@ class Filesystem:
         if size > MAX_CONTENT_BYTES and not node.scratch:
             raise ContentTooLarge(f"a memory has at most {MAX_CONTENT_BYTES} bytes, not {size}: split it")
         self._own_again(node)
-        by_path = handle is None and node.writers == 0
+        self._begin(node, None if handle is None else self.file(handle))
+        by_path = handle is None and not node.writing
         before = bytes(self.contents.buffer(node)) if by_path and node.dirty else None
         self._resize(node, size)
         node.written = True
@@ -448,6 +477,8 @@ class Filesystem:
             buffer.extend(bytes(size - len(buffer)))
         else:
             del buffer[size:]
+        if node.appended_from is not None and size <= node.appended_from:
+            node.appended_from = None
 
     # Content
 
@@ -462,14 +493,15 @@ class Filesystem:
         if not isinstance(node, FileNode):
             raise os_error(errno.EISDIR)
         await self.settle(inode)
-        if not node.attached and not node.removed_here:
-            raise os_error(errno.ESTALE)
+        self._check_name(node)
         if flags & os.O_ACCMODE != os.O_RDONLY or flags & os.O_TRUNC:
             self._writable()
         if flags & os.O_ACCMODE != os.O_WRONLY and node.memory_id is not None:
             self.store.note_access(node.memory_id)
         if flags & os.O_TRUNC:
             self._own_again(node)
+            node.starting_point()
+            node.whole_by, node.appended_from = pid, None
             node.kernel_size = 0
             # Not loaded only to be emptied. An empty file is no exception: its mtime moves, and must be kept.
             self.scratch.charge(node, 0)
@@ -516,11 +548,21 @@ class Filesystem:
         self._passing -= {handle for handle in self._passing if handle.node is node}
 
     def _opened(self, node: FileNode, flags: int, pid: int) -> FileHandle:
-        handle = FileHandle(next(self._numbers), node, flags, pid)
+        handle = FileHandle(next(self._numbers), node, flags, pid, node.starting_point())
         self._files[handle.number] = handle
         node.handles += 1
-        node.writers += handle.writable
+        if handle.writable:
+            node.writing.add(handle)
+            node.author = pid
+        if handle.reads:
+            self._served(handle)
         return handle
+
+    def _served(self, handle: FileHandle) -> None:
+        """Whoever opened a file sees, or is about to see, what it holds now."""
+        handle.base = handle.node.starting_point()
+        if handle.node.memory_id is not None and not self.read_only:
+            self.bases.served(handle.node.memory_id, handle.base, handle.pid)
 
     def file(self, number: int) -> FileHandle:
         """An open file. Raises EBADF."""
@@ -531,7 +573,26 @@ class Filesystem:
 
     def read(self, number: int, offset: int, size: int) -> bytes:
         """Bytes from an open file, fewer at its end."""
-        return bytes(self.contents.of(self.file(number).node)[offset : offset + size])
+        handle = self.file(number)
+        node = handle.node
+        if handle.base is not node.base and (node.told is None or node.told is node.head or node.dirty):
+            self._served(handle)
+        return bytes(self.contents.expected(node)[offset : offset + size])
+
+    def _begin(self, node: FileNode, handle: FileHandle | None) -> None:
+        """A file that is all saved is about to be changed, at places in what the handle was last served.
+
+        Where that is not what the file holds now, it goes on in that: written into another text, the change would land
+        in the middle of a word. It is merged when it is committed.
+        """
+        if node.dirty or node.memory_id is None or handle is None or handle.base.sha256 is None:
+            return
+        if handle.base.sha256 != node.starting_point().sha256:
+            text = self.contents.of_base(handle.base)
+            if text is not None:
+                node.buffer, node.base = bytearray(text), handle.base
+                node.served = None
+                self.tree.stale_inode(node)
 
     def write(self, number: int, offset: int, data: bytes) -> int:
         """Write into the shared buffer; returns the number of bytes. Raises ContentTooLarge, ENOSPC (scratch)."""
@@ -540,8 +601,10 @@ class Filesystem:
         self._refused_handles.pop(handle, None)
         self._passing.discard(handle)
         node = handle.node
-        buffer = self.contents.buffer(node)
         appended = handle.appends(offset)
+        if not appended:
+            self._begin(node, handle)
+        buffer = self.contents.buffer(node)
         node.kernel_size = max(node.kernel_size, offset + len(data))
         if appended:
             offset = len(buffer)
@@ -559,6 +622,10 @@ class Filesystem:
             buffer.extend(bytes(offset - len(buffer)))
         buffer[offset:end] = data
         node.written = True
+        if appended:
+            node.appended_from = offset if node.appended_from is None else node.appended_from
+        elif node.appended_from is not None and end > node.appended_from:
+            node.appended_from = None
         self.saving.changed(node)
         return len(data)
 
@@ -597,7 +664,7 @@ class Filesystem:
             else:
                 await self.saving.release(handle)
         finally:
-            node.writers -= handle.writable
+            node.writing.discard(handle)
             node.handles -= 1
             if node.attached:
                 self.saving.show_masked(node)
@@ -626,6 +693,7 @@ class Filesystem:
         """Open a directory: its entries as they are now, ``.`` and ``..`` first."""
         await self.refresh()
         node = self.directory(inode)
+        self._check_current(node)
         handle = DirectoryHandle(next(self._numbers), node, [])
         self.rewind(handle)
         self._directories[handle.number] = handle

@@ -3,22 +3,30 @@
 import os
 from dataclasses import dataclass
 
+from memfs.vfs.bases import Base
 from memfs.vfs.nodes import DirectoryNode, FileNode, Node
 
 
 @dataclass(slots=True, eq=False)
 class FileHandle:
-    """An open file description. ``pid`` is the thread that opened it, 0 where unknown."""
+    """An open file description. ``pid`` is the thread that opened it, 0 where unknown; ``base`` is what it was last
+    served, and so what the places that it writes at are places in."""
 
     number: int
     node: FileNode
     flags: int
     pid: int
+    base: Base
 
     @property
     def writable(self) -> bool:
         """Whether its close commits: opened for writing, or made or emptied, which Linux does for readers too."""
         return self.flags & os.O_ACCMODE != os.O_RDONLY or bool(self.flags & (os.O_CREAT | os.O_TRUNC))
+
+    @property
+    def reads(self) -> bool:
+        """Whether it was opened to see what the file holds."""
+        return self.flags & os.O_ACCMODE != os.O_WRONLY and not self.flags & os.O_TRUNC
 
     def appends(self, offset: int) -> bool:
         """Whether a write at ``offset`` is meant for the end, wherever the kernel believes that to be.

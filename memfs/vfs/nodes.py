@@ -15,8 +15,13 @@ A node without a parent (other than the root) is an orphan: unlinked or replaced
 
 import time
 from hashlib import blake2b
+from typing import TYPE_CHECKING
 
 from memfs.model.records import Head, time_ns
+from memfs.vfs.bases import Base
+
+if TYPE_CHECKING:
+    from memfs.vfs.handles import FileHandle
 
 ROOT_INODE = 1
 FILE_MODE = 0o644
@@ -32,7 +37,7 @@ def derived_inode(identity: str) -> int:
 class Node:
     """What files and directories share. Times are nanoseconds since the epoch."""
 
-    __slots__ = ("atime_ns", "ctime_ns", "inode", "lookups", "mode", "mtime_ns", "name", "parent")
+    __slots__ = ("atime_ns", "ctime_ns", "inode", "lookups", "mode", "mtime_ns", "name", "parent", "removed_here")
 
     def __init__(self, inode: int, mode: int, mtime_ns: int) -> None:
         self.inode = inode
@@ -41,6 +46,8 @@ class Node:
         self.parent: DirectoryNode | None = None
         self.name = ""
         self.lookups = 0
+        self.removed_here = False
+        """Whether its name was removed or replaced through this mount, whose kernel thus knows."""
 
     @property
     def attached(self) -> bool:
@@ -98,6 +105,9 @@ class FileNode(Node):
     """A file. ``buffer`` is the one working copy that all handles share, or None while the head's text is served."""
 
     __slots__ = (
+        "appended_from",
+        "author",
+        "base",
         "buffer",
         "charged",
         "dirty",
@@ -109,10 +119,11 @@ class FileNode(Node):
         "kernel_size",
         "masked",
         "memory_id",
-        "removed_here",
         "served",
         "spoiled",
-        "writers",
+        "told",
+        "whole_by",
+        "writing",
         "written",
     )
 
@@ -121,12 +132,23 @@ class FileNode(Node):
         self.memory_id: str | None = None
         self.head: Head | None = None
         self.buffer: bytearray | None = None
+        self.base: Base | None = None
+        """What the buffer was made from, or whoever opens the file now will start from; None: the head, not asked for
+        yet."""
+        self.whole_by: int | None = None
+        """The thread that writes the text anew, from the start, since the last commit: what it started from, it knows.
+        None where the buffer was changed in place, and thus made from ``base``."""
+        self.author = 0
+        """The thread that last opened it to write."""
+        self.appended_from: int | None = None
+        """Where in the buffer begins what was appended since the last commit, and not touched since."""
         self.charged = 0
         """Bytes counted against what scratch may hold."""
         self.kernel_size = 0
         """The size that the kernel was last told, or has come to itself by writing."""
         self.handles = 0
-        self.writers = 0
+        self.writing: set[FileHandle] = set()
+        """The open files that are writable."""
         self.dirty = False
         """Whether the buffer must be committed."""
         self.dirty_since = 0.0
@@ -139,12 +161,14 @@ class FileNode(Node):
         """Whether the buffer is committed, but a guard has masked some of it: the head's text is another."""
         self.displaced = False
         """Whether somebody else's change took its name while it held text that was not committed yet."""
-        self.removed_here = False
-        """Whether its name was removed or replaced through this mount, whose kernel thus knows."""
         self.generation = 0
         """Rises by each change of the buffer, so that a commit knows whether it took the latest."""
         self.served: tuple[str, int] | None = None
         """What the kernel's page cache was last filled from: version and generation."""
+
+        self.told: Head | None = None
+        """The head whose size the kernel was last told, None where it knows of none. A read that comes before it has
+        asked again is still answered with that text: it would cut another one at the old size, or fill it up."""
 
     @property
     def scratch(self) -> bool:
@@ -157,6 +181,12 @@ class FileNode(Node):
         if self.buffer is not None:
             return len(self.buffer)
         return 0 if self.head is None else self.head.size
+
+    def starting_point(self) -> Base:
+        """What whoever opens the file now starts from."""
+        if self.base is None:
+            self.base = Base() if self.head is None else Base.of(self.head)
+        return self.base
 
     def content_key(self) -> tuple[str, int]:
         """Equal exactly while reads give the same bytes."""
@@ -182,3 +212,4 @@ class FileNode(Node):
     def clean(self) -> None:
         """Record that the buffer is what is committed, or of no interest."""
         self.dirty = self.written = self.spoiled = self.masked = False
+        self.whole_by = self.appended_from = None

@@ -11,10 +11,11 @@ from dataclasses import dataclass
 
 from memfs.model import ids
 from memfs.model.errors import ContentTooLarge, NotFound, PathConflict, StoreFull
-from memfs.model.mutations import Create, Delete, KeepDirectory, MoveDirectory, Mutation, Update
+from memfs.model.mutations import Applied, Create, Delete, KeepDirectory, MoveDirectory, Mutation, Update
 from memfs.model.paths import check_path
 from memfs.model.records import MAX_CONTENT_BYTES, MAX_MEMORIES, FileAttributes, Head
 from memfs.vfs.asides import Asides
+from memfs.vfs.bases import Base
 from memfs.vfs.content import Contents
 from memfs.vfs.errors import os_error
 from memfs.vfs.nodes import FILE_MODE, DirectoryNode, FileNode, Node
@@ -27,11 +28,13 @@ from memfs.vfs.tree import Tree, child_path, file_attributes
 
 @dataclass(slots=True)
 class _Written:
-    """A file whose text goes into the rename's transaction, and at which generation it was taken."""
+    """A file whose text goes into the rename's transaction: at which generation it was taken, and what it was made
+    from."""
 
     node: FileNode
     text: bytes
     generation: int
+    base: Base
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,7 +147,8 @@ class Rename:
 
     async def _over_memory(self, source: FileNode, target: FileNode | None, memory_id: str, head: Head) -> None:
         """An atomic save: the target's memory gets the source's text, and the source's memory is deleted."""
-        text = self._text(source)
+        # The memory is another one than the source's, if that has any: what the text was made from, its writer knows.
+        text = self._text(source, self._base_of(memory_id, target, head, source))
         attributes = file_attributes(source)
         mode = source.mode if source.mode != FILE_MODE or head.attributes.mode is not None else None
         mutations: list[Mutation] = [
@@ -154,6 +158,7 @@ class Rename:
                 content=text,
                 path=self.new_path,
                 attributes=FileAttributes(mode, attributes.mtime_ns, source.inode),
+                edit=self.written[-1].base.edit(0),
             )
         ]
         if source.memory_id is not None and source.head is not None:
@@ -169,16 +174,19 @@ class Rename:
             self.asides.take(self.new_path)
             return
         if source.memory_id is not None and source.head is not None:
-            text = self._text(source) if source.dirty and source.written else None
+            text, edit = None, None
+            if source.dirty and source.written:
+                text = self._text(source, self.saving.made_from(source, bytes(self.contents.of(source))))
+                edit = self.written[-1].base.edit(self.saving.appended(source))
             attributes = file_attributes(source)
             await self._save(
                 source,
                 target,
                 source.memory_id,
-                [Update(source.memory_id, content=text, path=self.new_path, attributes=attributes)],
+                [Update(source.memory_id, content=text, path=self.new_path, attributes=attributes, edit=edit)],
             )
             return
-        if source.memory_id is not None and not source.written and source.writers:
+        if source.memory_id is not None and not source.written and source.writing:
             # Made and not written yet: its first version is committed when it is closed, under its new name.
             self._arrive(source, target)
             return
@@ -186,7 +194,7 @@ class Rename:
         replaced = 1 if target is not None and not target.scratch else 0
         if source.memory_id is None and self.tree.memories() - replaced >= MAX_MEMORIES:
             raise StoreFull(f"the store holds its {MAX_MEMORIES} memories: delete some, or use another store")
-        text = self._text(source)
+        text = self._text(source, Base())
         mode = None if source.mode == FILE_MODE else source.mode
         attributes = FileAttributes(mode, source.mtime_ns, source.inode)
         await self._save(source, target, memory_id, [Create(memory_id, self.new_path, text, attributes)])
@@ -195,28 +203,35 @@ class Rename:
         """The directory that the source leaves, where that empties it."""
         return [] if self.new_parent is self.parent else self.tree.emptied(self.parent, self.source)
 
-    def _text(self, node: FileNode) -> bytes:
+    def _base_of(self, memory_id: str, target: FileNode | None, head: Head, source: FileNode) -> Base:
+        found = self.saving.started_from(memory_id, source.author, bytes(self.contents.of(source)))
+        if found is not None:
+            return found
+        if target is not None and target.memory_id == memory_id:
+            return target.starting_point()
+        return Base.of(head)  # set aside
+
+    def _text(self, node: FileNode, base: Base) -> bytes:
         if node.spoiled or node.size > MAX_CONTENT_BYTES:
             raise ContentTooLarge(f"{node.name} is over {MAX_CONTENT_BYTES} bytes and cannot become a memory: split it")
         text = bytes(self.contents.of(node))
-        self.written.append(_Written(node, text, node.generation))
+        self.written.append(_Written(node, text, node.generation, base))
         return text
 
     async def _save(self, source: FileNode, target: FileNode | None, memory_id: str, mutations: list[Mutation]) -> None:
         """Commit, then let the source take its place as the node of ``memory_id``."""
-        heads = await self._commit(mutations, emptied=self._left_empty())
-        head = heads[memory_id]
+        applied = await self._commit(mutations, emptied=self._left_empty())
+        head = applied.heads[memory_id]
         assert head is not None
         self._arrive(source, target)
         self.scratch.charge(source, 0)
         self.tree.bind(source, memory_id)
         source.head = head
         for written in self.written:
-            self.saving.committed(written.node, written.text, written.generation)
+            rebased = memory_id in applied.rebased
+            self.saving.committed(written.node, written.text, written.generation, written.base, rebased=rebased)
 
-    async def _commit(
-        self, mutations: list[Mutation], *, emptied: Sequence[DirectoryNode] = ()
-    ) -> dict[str, Head | None]:
+    async def _commit(self, mutations: list[Mutation], *, emptied: Sequence[DirectoryNode] = ()) -> Applied:
         """Commit, or raise ESTALE where the store is not what this rename was decided on."""
         try:
             return await self.transactions.commit(mutations, emptied=emptied)
@@ -230,6 +245,7 @@ class Rename:
         if isinstance(target, FileNode):
             self.parts.remove(target)
         elif target is not None:
+            target.removed_here = True
             self.tree.orphan(target)
         assert source.parent is not None
         source.parent.remove(source)
@@ -245,10 +261,10 @@ class Rename:
         if target is not None and target.children:
             raise os_error(errno.ENOTEMPTY)
         mutations = self.asides.deletions(self.new_path) + self._moves(source, self.old_path, self.new_path)
-        heads = await self._commit(mutations, emptied=self._left_empty())
+        applied = await self._commit(mutations, emptied=self._left_empty())
         self.asides.drop(self.new_path)
         self._arrive(source, target)
-        self._moved(heads)
+        self._moved(applied.heads)
 
     async def _exchange(self, target: Node) -> None:
         for node in (self.source, target):
@@ -257,14 +273,14 @@ class Rename:
                 raise os_error(errno.EINVAL)
         mutations = self._moves(self.source, self.old_path, self.new_path)
         mutations += self._moves(target, self.new_path, self.old_path)
-        heads = await self._commit(mutations)
+        applied = await self._commit(mutations)
         self.parent.remove(self.source)
         self.new_parent.remove(target)
         self.new_parent.add(self.new_name, self.source)
         self.parent.add(self.old_name, target)
         for node in (self.source, target):
             node.touch(content=False)
-        self._moved(heads)
+        self._moved(applied.heads)
 
     def _moves(self, node: Node, old: str, new: str, *, top: bool = True) -> list[Mutation]:
         """What moves a node and all below it in the store. Raises PathTooLong where something would lie too deep."""

@@ -14,14 +14,16 @@ from memfs.model.errors import (
     ContentNotText,
     ContentTooLarge,
     MemfsError,
+    MemoryChanged,
     NotFound,
     PathConflict,
     StoreArchived,
     WriteRefused,
 )
-from memfs.model.mutations import Create, Delete, Mutation, Update
+from memfs.model.mutations import Create, Delete, Edit, Mutation, Update
 from memfs.model.records import MAX_CONTENT_BYTES, Head
 from memfs.vfs.asides import Aside, Asides
+from memfs.vfs.bases import Base, Bases
 from memfs.vfs.content import Contents
 from memfs.vfs.errors import os_error
 from memfs.vfs.handles import FileHandle
@@ -31,7 +33,7 @@ from memfs.vfs.tree import Tree, file_attributes
 
 log = logging.getLogger(__name__)
 
-UNFIT = (ContentNotText, ContentTooLarge, StoreArchived, WriteRefused)
+UNFIT = (ContentNotText, ContentTooLarge, MemoryChanged, StoreArchived, WriteRefused)
 """What makes a text one that is never committed, however often it is tried."""
 
 DIRTY_SECONDS = 5.0
@@ -50,6 +52,7 @@ class Saving:
         transactions: Transactions,
         contents: Contents,
         asides: Asides,
+        bases: Bases,
         *,
         holds_open: Callable[[int, int], bool],
         refused: Callable[[str, str], None],
@@ -60,6 +63,7 @@ class Saving:
         self._transactions = transactions
         self._contents = contents
         self._asides = asides
+        self._bases = bases
         self._holds_open = holds_open
         self._refused = refused
         self._wake = wake
@@ -91,7 +95,7 @@ class Saving:
         self.forget(node)
         node.generation += 1
         if node.head is not None:
-            node.buffer = None
+            node.buffer = node.base = None
             node.take_head(node.head)
             node.touch(content=False)
             self._tree.stale_inode(node)
@@ -144,7 +148,7 @@ class Saving:
             if node.dirty and handle.writable:
                 await self.commit(node)
         except UNFIT as error:
-            if node.writers == 1:
+            if len(node.writing) == 1:
                 log.warning("dropped %s: %s", node.name, error)
                 self.discard(node)
         except (MemfsError, OSError) as error:
@@ -160,7 +164,7 @@ class Saving:
         whatever the store has come to allow since.
         """
         node = handle.node
-        if node.dirty and node.writers == 1:
+        if node.dirty and len(node.writing) == 1:
             log.warning("dropped %s: %s", node.name, reason)
             self.discard(node)
 
@@ -190,28 +194,57 @@ class Saving:
                 raise ContentTooLarge(f"a write over {MAX_CONTENT_BYTES} bytes was refused: nothing was saved")
             generation = node.generation
             text = bytes(node.buffer or b"")
-            head = await self._commit_text(node, text)
+            base = self.made_from(node, text)
+            head, rebased = await self._commit_text(node, text, base.edit(self.appended(node)))
             # Before anybody else's change can take the file's place: a kernel that has the buffer in its pages keeps
             # them, for they are what this version holds.
             known = node.served == node.content_key()
             node.head = head
             if known:
                 node.served = node.content_key()
-            self.committed(node, text, generation)
+            self.committed(node, text, generation, base, rebased=rebased)
 
-    def committed(self, node: FileNode, text: bytes, generation: int) -> None:
-        """The text that the buffer held at ``generation`` is the head's now, unless a guard masked some of it. What
-        came after it is still to commit.
+    @staticmethod
+    def appended(node: FileNode) -> int:
+        """How many bytes at the end of the buffer were appended since the last commit."""
+        return 0 if node.appended_from is None else node.size - node.appended_from
+
+    def made_from(self, node: FileNode, text: bytes) -> Base:
+        """What a dirty file's text was made from."""
+        if node.whole_by is None or node.memory_id is None:
+            return node.starting_point()
+        return self.started_from(node.memory_id, node.whole_by, text) or node.starting_point()
+
+    def started_from(self, memory_id: str, pid: int, text: bytes) -> Base | None:
+        """What a whole text was made from that a process wrote (see ``Bases``)."""
+        return self._bases.started_from(memory_id, pid, text, self._contents.of_base)
+
+    def committed(self, node: FileNode, text: bytes, generation: int, base: Base, *, rebased: bool = False) -> None:
+        """The text that the buffer held at ``generation``, made from ``base``, is the head's now, unless a guard masked
+        some of it, or it is ``rebased``: merged with what others have saved since. What came after it is still to
+        commit.
         """
-        masked = node.head is not None and node.head.sha256 != sha256(text).hexdigest()
-        if not masked:
+        assert node.head is not None
+        digest = sha256(text).hexdigest()
+        masked = node.head.sha256 != digest and not rebased
+        if node.head.sha256 == digest:
             self._contents.keep(node, text)
+        for handle in node.writing:
+            if handle.base is node.base or handle.base.version_id is None:
+                handle.base = base
+        # Those who hold what was merged go on in that, by its places; who opens the file now has the head's text.
+        base.advance(node.head, text if rebased else None, digest if rebased else node.head.sha256)
+        node.base = base
         if node.generation != generation:
             if not node.dirty:
                 self.note_dirty(node)  # written as scratch, which is never dirty
+            node.whole_by = None
+            node.appended_from = None if node.appended_from is None else len(text)
             return
         self.forget(node)
-        if masked:
+        if rebased:
+            self._show_head(node)
+        elif masked:
             node.masked = True
             self.show_masked(node)
         elif node.handles == 0:
@@ -223,16 +256,21 @@ class Saving:
         A writer goes on where it is, by the text that it wrote: put in its place meanwhile, a masked one of another
         length would be written into in the middle of a word, or past its end.
         """
-        if node.masked and node.writers == 0:
+        if node.masked and not node.writing:
             node.masked = False
-            node.buffer = None
-            node.generation += 1
-            node.served = None  # whatever a kernel has is out of date
-            node.touch(content=False)
-            self._tree.stale_inode(node)
+            self._show_head(node)
 
-    async def _commit_text(self, node: FileNode, text: bytes) -> Head:
-        """Commit a file's text onto its memory, whatever became of that meanwhile: the later text is not lost."""
+    def _show_head(self, node: FileNode) -> None:
+        node.buffer = node.base = None
+        node.generation += 1
+        node.served = None  # whatever a kernel has is out of date
+        node.touch(content=False)
+        self._tree.stale_inode(node)
+
+    async def _commit_text(self, node: FileNode, text: bytes, edit: Edit) -> tuple[Head, bool]:
+        """Commit a file's text onto its memory, whatever became of that meanwhile: the later text is not lost. Returns
+        the head, and whether its text was merged.
+        """
         for _ in range(COMMIT_TRIES):
             memory_id = node.memory_id
             assert memory_id is not None
@@ -241,9 +279,9 @@ class Saving:
             if node.head is None:
                 mutation = Create(memory_id, node.path(), text, attributes)
             else:
-                mutation = Update(memory_id, content=text, attributes=attributes)
+                mutation = Update(memory_id, content=text, attributes=attributes, edit=edit)
             try:
-                heads = await self._transactions.commit([mutation])
+                applied = await self._transactions.commit([mutation])
             except NotFound:
                 if node.head is None:
                     raise  # the store itself is gone
@@ -257,9 +295,9 @@ class Saving:
                 if node.head is None and conflict.conflicting_path != node.path():
                     raise
             else:
-                head = heads[memory_id]
+                head = applied.heads[memory_id]
                 assert head is not None
-                return head
+                return head, memory_id in applied.rebased
         raise os_error(errno.EAGAIN, "the file keeps changing elsewhere")
 
     # Time and the end

@@ -6,8 +6,7 @@ from contextlib import asynccontextmanager
 import trio
 
 from memfs.model.errors import StoreFull
-from memfs.model.mutations import KeepDirectory, Mutation
-from memfs.model.records import Head
+from memfs.model.mutations import Applied, KeepDirectory, Mutation
 from memfs.vfs.asides import Asides
 from memfs.vfs.nodes import DirectoryNode
 from memfs.vfs.scratch import ScratchAccount
@@ -108,9 +107,7 @@ class Transactions:
         if self._store.access != "read_only" and self._store.searches():
             await trio.to_thread.run_sync(self._store.look_ahead, content)
 
-    async def commit(
-        self, mutations: Sequence[Mutation], *, emptied: Sequence[DirectoryNode] = ()
-    ) -> dict[str, Head | None]:
+    async def commit(self, mutations: Sequence[Mutation], *, emptied: Sequence[DirectoryNode] = ()) -> Applied:
         """Apply mutations in a thread, with the lock held; the tree then stands after them. Empty lists do nothing.
 
         ``emptied`` are directories that this leaves empty (``Tree.emptied``): they are kept in the same transaction,
@@ -119,25 +116,25 @@ class Transactions:
         """
         keeping = [KeepDirectory(node.path(), self._tree.directory_attributes(node)) for node in emptied]
         try:
-            heads = await self._apply([*mutations, *keeping])
+            applied = await self._apply([*mutations, *keeping])
         except StoreFull:
             if not keeping:
                 raise
             return await self._apply(mutations)
         for node in emptied:
             node.kept = True
-        return heads
+        return applied
 
-    async def _apply(self, mutations: Sequence[Mutation]) -> dict[str, Head | None]:
+    async def _apply(self, mutations: Sequence[Mutation]) -> Applied:
         if not mutations:
-            return {}
+            return Applied(self._tree.sequence, self._tree.sequence, {})
         applied = await trio.to_thread.run_sync(self._store.commit, mutations)
         if applied.previous == self._tree.sequence:
             self._tree.sequence = applied.sequence
         else:
             # Others committed in between; their changes and ours come with the next refresh, ours as no change.
             self.distrust()
-        return applied.heads
+        return applied
 
     async def sync(self) -> None:
         """Return once every commit so far survives a loss of power."""

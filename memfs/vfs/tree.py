@@ -42,6 +42,8 @@ class Tree:
         self.sequence = 0
         self.archived = False
         self.stale: list[Stale] = []
+        self.moved: dict[int, StaleEntry] = {}
+        """Files that somebody else has moved, by inode: the name under which a kernel may still find them."""
         self._loaded = False
 
     # Nodes
@@ -88,6 +90,7 @@ class Tree:
         if node.attached or node.lookups > 0 or (isinstance(node, FileNode) and node.handles > 0):
             return
         self.by_inode.pop(node.inode, None)
+        self.moved.pop(node.inode, None)
 
     def bind(self, node: FileNode, memory_id: str) -> None:
         """Make a node stand for a memory, and no other node."""
@@ -153,8 +156,10 @@ class Tree:
     def follow(self, changes: Changes) -> None:
         """Take over what changed. State-based: what the tree has already is no change to it."""
         self.sequence = max(self.sequence, changes.sequence)
-        if changes.store is not None:
-            self.archived = changes.store.archived_at is not None
+        if changes.store is not None and self.archived != (changes.store.archived_at is not None):
+            self.archived = not self.archived
+            for known in self.by_inode.values():
+                self.stale_inode(known)  # nobody may write to anything any more, or everybody may again
         moved: list[Head] = []
         for memory_id, head in changes.heads.items():
             node = self.by_memory.get(memory_id)
@@ -174,6 +179,7 @@ class Tree:
         for head in moved:
             mover = self.by_memory.get(head.memory_id)
             if mover is not None and mover.parent is not None:
+                self.moved[mover.inode] = StaleEntry(mover.parent.inode, mover.name.encode())
                 self.stale_entry(mover.parent, mover.name)
                 mover.parent.remove(mover)
         for head in moved:
@@ -182,6 +188,13 @@ class Tree:
             self._set_directories(changes.directories)
         elif changes.heads:
             self._prune(self.root)
+
+    def stale_all(self) -> None:
+        """Note that all that a kernel knows may be out of date."""
+        for node in self.by_inode.values():
+            self.stale_inode(node)
+            if node.parent is not None:
+                self.stale.append(StaleEntry(node.parent.inode, node.name.encode()))
 
     def stale_inode(self, node: Node) -> None:
         """Note that what a kernel knows of an inode's attributes and pages is out of date."""
@@ -202,8 +215,20 @@ class Tree:
             # Somebody else's version is the head now; this writer's text goes on top of it when it is committed.
             node.head = head
             return
+        assert node.head is not None
+        inode = head.attributes.inode
+        if inode not in (None, node.inode, node.head.attributes.inode) and node.parent is not None and not node.writing:
+            # Somebody has put another file in its place: who has it open keeps what it held, as on any disk. Who may
+            # still write to it does not: that would go nowhere.
+            parent, name = node.parent, node.name
+            self.stale_entry(parent, name)
+            self.orphan(node)
+            successor = FileNode(self.new_inode(head.memory_id, inode))
+            successor.take_head(head)
+            self.insert(parent, name, successor)
+            return
         if not same_text:
-            node.buffer = None
+            node.buffer = node.base = None
         node.take_head(head)
         node.touch(content=False)
         self.stale_inode(node)
@@ -223,6 +248,7 @@ class Tree:
 
     def renew_memory(self, node: FileNode) -> None:
         """Give a file whose memory is gone a memory of its own."""
+        node.base = None
         self.bind(node, ids.new_id(ids.MEMORY))
 
     def _put(self, head: Head) -> None:

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from memfs.engine import Engine
 from memfs.model.errors import ReadOnly
 from memfs.model.mutations import Applied, Mutation
-from memfs.model.records import Access, Actor, Changes, Memory, Snapshot
+from memfs.model.records import Access, Actor, Changes, ConflictPolicy, Memory, Snapshot
 from memfs.workspace.accesses import Accesses
 from memfs.workspace.memories import Memories
 
@@ -17,7 +17,14 @@ class AttachedStore:
     """
 
     def __init__(
-        self, engine: Engine, memories: Memories, accesses: Accesses, store_id: str, actor: Actor, access: Access
+        self,
+        engine: Engine,
+        memories: Memories,
+        accesses: Accesses,
+        store_id: str,
+        actor: Actor,
+        access: Access,
+        on_conflict: ConflictPolicy = "merge",
     ) -> None:
         self._engine = engine
         self._memories = memories
@@ -25,6 +32,7 @@ class AttachedStore:
         self.store_id = store_id
         self.actor = actor
         self.access = access
+        self.on_conflict = on_conflict
 
     def snapshot(self) -> Snapshot:
         """The whole store, at one moment."""
@@ -59,10 +67,11 @@ class AttachedStore:
         self._memories.look_ahead(self.store_id, content)
 
     def commit(self, mutations: Sequence[Mutation]) -> Applied:
-        """Apply mutations in one transaction, attributed to the actor. Raises ReadOnly and all that the rules raise."""
+        """Apply mutations in one transaction, attributed to the actor. An update whose memory is not what its ``edit``
+        started from becomes what the policy ``on_conflict`` says. Raises ReadOnly and all that the rules raise."""
         if self.access == "read_only":
             raise ReadOnly(f"the store {self.store_id} is attached read_only: attach it read_write to change it")
-        return self._memories.apply(self.store_id, mutations, self.actor)
+        return self._memories.apply(self.store_id, mutations, self.actor, on_conflict=self.on_conflict)
 
     def sync(self) -> None:
         """Return once everything committed survives a loss of power."""

@@ -4,6 +4,7 @@ import re
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TypeVar
 
 from memfs.engine import Engine, Limits, VersionFilter
@@ -12,10 +13,12 @@ from memfs.model.errors import (
     ContentNotText,
     ContentTooLarge,
     InvalidRequest,
+    MemoryChanged,
     NotFound,
     PreconditionFailed,
     WriteRefused,
 )
+from memfs.model.merge import merge as merged
 from memfs.model.mutations import Applied, Create, Delete, KeepDirectory, MoveDirectory, Mutation, Update
 from memfs.model.paths import check_path, check_prefix
 from memfs.model.records import (
@@ -24,10 +27,12 @@ from memfs.model.records import (
     MAX_MEMORIES,
     AccessedMemory,
     Actor,
+    ConflictPolicy,
     Guards,
     Head,
     Memory,
     MemoryPrefix,
+    Merged,
 )
 from memfs.workspace.accesses import Accesses
 from memfs.workspace.guards import guard_content, guard_path, searches
@@ -89,12 +94,51 @@ def prepared(
                         ) from None
                     if content is not mutation.content:
                         mutation = replace(mutation, content=content)
+                        if isinstance(mutation, Update) and mutation.edit is not None:
+                            # Where the appended bytes begin in a masked text is not known.
+                            mutation = replace(mutation, edit=replace(mutation.edit, appended=0))
             case KeepDirectory(path=directory) | MoveDirectory(new_path=directory):
                 check_path(directory)
             case _:
                 pass
         ready.append(mutation)
     return ready
+
+
+def rebased(guards: Guards, on_conflict: ConflictPolicy, update: Update, theirs: bytes, base: bytes | None) -> Update:
+    """An update for a memory that is ``theirs`` by now, where its content was made from ``base`` (``Rebase``).
+
+    What was only appended is appended. Else the policy ``fail`` raises MemoryChanged; with ``merge`` the two are
+    merged, or the content stays as it is, a conflict on record, where nothing is known that it started from or the
+    merged text would be one that the store does not take.
+    """
+    ours, edit = update.content, update.edit
+    assert ours is not None
+    assert edit is not None
+    if ours == theirs and not edit.appended:
+        return update
+    end = len(ours) - edit.appended
+    appends = edit.appended > 0 and base is not None and ours[:end] == base
+    if on_conflict == "fail" and not appends:
+        raise MemoryChanged(
+            "the memory has changed since it was read, and the attachment says on_conflict=fail: nothing was saved;"
+            " read it again"
+        )
+    if base is None and end == 0:
+        # Made here and elsewhere at the same moment: nothing stood here before what was appended, if anything was.
+        base = theirs
+        ours, end = theirs + ours, len(theirs)
+    if base is None:
+        return replace(update, merged=Merged(edit.base_version_id, conflict=True))
+    merge = merged(base, ours[:end], theirs)
+    try:
+        (fitting,) = prepared(guards, [replace(update, content=merge.text + ours[end:], path=None)])
+    except (ContentTooLarge, WriteRefused):
+        if appends:
+            raise  # or what stands there would go, for the sake of a few more lines
+        return replace(update, merged=Merged(edit.base_version_id, conflict=True))
+    assert isinstance(fitting, Update)
+    return replace(fitting, path=update.path, merged=Merged(edit.base_version_id, conflict=merge.conflict))
 
 
 def _guarded(guards: Guards, content: bytes) -> bytes:
@@ -279,18 +323,30 @@ class Memories:
         return searches(self._engine.guards(store_id))
 
     def apply(
-        self, store_id: str, mutations: Sequence[Mutation], actor: Actor, *, unchanged_since: int | None = None
+        self,
+        store_id: str,
+        mutations: Sequence[Mutation],
+        actor: Actor,
+        *,
+        unchanged_since: int | None = None,
+        on_conflict: ConflictPolicy = "overwrite",
     ) -> Applied:
         """Apply a batch in one transaction, all of it or nothing.
 
-        What a guard masks is stored masked: the heads that come back tell by their hash. Raises what ``prepared`` and
-        ``Engine.apply`` raise.
+        What a guard masks is stored masked: the heads that come back tell by their hash. ``on_conflict`` is what
+        becomes of an update whose memory is not what its ``edit`` started from. Raises what ``prepared`` and
+        ``Engine.apply`` raise, and MemoryChanged.
         """
-        applied, _ = self._judge_and_apply(store_id, mutations, actor, unchanged_since)
+        applied, _ = self._judge_and_apply(store_id, mutations, actor, unchanged_since, on_conflict)
         return applied
 
     def _judge_and_apply(
-        self, store_id: str, mutations: Sequence[Mutation], actor: Actor, unchanged_since: int | None = None
+        self,
+        store_id: str,
+        mutations: Sequence[Mutation],
+        actor: Actor,
+        unchanged_since: int | None = None,
+        on_conflict: ConflictPolicy = "overwrite",
     ) -> tuple[Applied, Sequence[Mutation]]:
         """Also returns the mutations as the guards left them.
 
@@ -302,7 +358,13 @@ class Memories:
             ready = prepared(guards, mutations, lambda memory_id: self._engine.memory(store_id, memory_id).path)
             try:
                 applied = self._engine.apply(
-                    store_id, ready, actor, limits=LIMITS, unchanged_since=unchanged_since, guards=guards
+                    store_id,
+                    ready,
+                    actor,
+                    limits=LIMITS,
+                    unchanged_since=unchanged_since,
+                    guards=guards,
+                    rebase=None if on_conflict == "overwrite" else partial(rebased, guards, on_conflict),
                 )
             except PreconditionFailed:
                 if self._engine.guards(store_id) == guards:

@@ -7,7 +7,16 @@ from memfs.engine import Engine, SessionFilter
 from memfs.model import ids
 from memfs.model.errors import InvalidRequest, NotFound, SessionArchived, StoreArchived, TooManyStores
 from memfs.model.paths import unique_slugs
-from memfs.model.records import MAX_ATTACHMENTS, MAX_INSTRUCTIONS, Access, Attachment, Session, Store, now
+from memfs.model.records import (
+    MAX_ATTACHMENTS,
+    MAX_INSTRUCTIONS,
+    Access,
+    Attachment,
+    ConflictPolicy,
+    Session,
+    Store,
+    now,
+)
 from memfs.workspace.stores import Stores, check_metadata, is_encodable
 
 DEFAULT_ROOT = "/mnt/memory"
@@ -25,6 +34,7 @@ class Resource:
     store: Store
     access: Access = "read_write"
     instructions: str = ""
+    on_conflict: ConflictPolicy = "merge"
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,6 +113,7 @@ class Sessions:
                     description=resource.store.description,
                     mount_path=f"{root.rstrip('/')}/{directory}",
                     instructions=resource.instructions,
+                    on_conflict=resource.on_conflict,
                 )
                 for resource, directory in zip(resources, slugs, strict=True)
             ),
@@ -130,10 +141,11 @@ class Sessions:
             if not resources:
                 raise
             return self.create(resources, root, session_id), True
-        attached = [(attachment.memory_store_id, attachment.access) for attachment in session.attachments]
-        if resources and [(resource.store.id, resource.access) for resource in resources] != attached:
+        attached = [(each.memory_store_id, each.access, each.on_conflict) for each in session.attachments]
+        if resources and [(each.store.id, each.access, each.on_conflict) for each in resources] != attached:
             raise InvalidRequest(
-                f"the session {session_id} has other stores, and a session's stores are fixed: leave them out"
+                f"the session {session_id} has other stores, or has them otherwise, and that is fixed:"
+                " leave the stores out"
             )
         if session.archived_at is not None:
             raise SessionArchived(f"the session {session_id} is archived: begin another one")

@@ -4,7 +4,7 @@ from pathlib import Path
 from types import TracebackType
 
 from memfs.engine import Engine, Feed, SqliteEngine
-from memfs.model.records import Access, Actor
+from memfs.model.records import Access, Actor, ConflictPolicy
 from memfs.workspace.accesses import Accesses
 from memfs.workspace.attached import AttachedStore
 from memfs.workspace.keys import Keys
@@ -38,9 +38,12 @@ class Workspace:
         """Open the workspace in a SQLite file (see ``SqliteEngine``)."""
         return cls(SqliteEngine(path, create=create, read_only=read_only))
 
-    def attached(self, store_id: str, actor: Actor, access: Access) -> AttachedStore:
-        """One store as an actor with this access sees it."""
-        return AttachedStore(self.engine, self.memories, self.accesses, store_id, actor, access)
+    def attached(
+        self, store_id: str, actor: Actor, access: Access, on_conflict: ConflictPolicy = "merge"
+    ) -> AttachedStore:
+        """One store as an actor with this access sees it; ``on_conflict`` is for what it saves of a memory that has
+        changed since it read it."""
+        return AttachedStore(self.engine, self.memories, self.accesses, store_id, actor, access, on_conflict)
 
     def feed(self) -> Feed:
         """What tells when the database may have changed, by whatever process (see ``Engine.feed``)."""

@@ -79,7 +79,7 @@ class Site:
 
     def environment(self) -> dict[str, str]:
         """With this site's database."""
-        return environment(MEMFS_DB=str(self.db), **self.extra)
+        return environment(**{"MEMFS_DB": str(self.db), **self.extra})
 
     def run(self, *arguments: str | Path, check: bool = True) -> subprocess.CompletedProcess[str]:
         """Run memfs to its end."""

@@ -134,7 +134,18 @@ class Files:
             return await self.fs.create(*self.at(path), stat.S_IFREG | mode, flags, pid)
         if flags & os.O_CREAT and flags & os.O_EXCL:
             raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), path)
-        return await self.fs.open(self.node(path).inode, flags, pid)
+        try:
+            return await self.fs.open(self.node(path).inode, flags, pid)
+        except OSError as error:
+            if error.errno != errno.ESTALE:
+                raise
+        # As a kernel does, once: it looks the name up anew.
+        node = self.node(path)
+        self.fs.remember(node)
+        try:
+            return await self.fs.open(node.inode, flags, pid)
+        finally:
+            self.fs.forget(node.inode, 1)
 
     async def close(self, handle: FileHandle) -> None:
         """close(2) of the only descriptor: what flush says, and the release whatever it says."""

@@ -7,7 +7,7 @@ import pytest
 from memfs.model.errors import StoreArchived
 from memfs.model.mutations import Create, Delete, KeepDirectory, Mutation, Update
 from memfs.vfs.tree import StaleEntry, StaleInode
-from tests.vfs.harness import READ, SAVE, UPDATE, WRITE, Files, in_trio, refused
+from tests.vfs.harness import APPEND, READ, SAVE, UPDATE, WRITE, Files, in_trio, refused
 
 ONE, TWO, THREE = (f"mem_01M8NMQFRP7HNTABQQHZR3KZM{n}" for n in range(1, 4))
 
@@ -333,6 +333,68 @@ async def test_6_a_file_replaced_elsewhere_is_found_under_its_name(files: Files,
     await other.fs.refresh()
     await files.write("/a.tmp", "new")
     await files.rename("/a.tmp", "/a")
-    handle = await other.fs.open(other.node("/a").inode, READ, 0)
+    with refused(errno.ESTALE):  # the kernel looks the name up anew
+        await other.fs.open(other.node("/a").inode, READ, 0)
+    handle = await other.open("/a")
     assert other.get(handle) == b"new"
+    assert handle.node.inode == files.node("/a").inode
     await other.close(handle)
+
+
+@in_trio
+async def test_6_who_has_a_file_open_that_is_replaced_elsewhere_keeps_what_it_held(files: Files, other: Files) -> None:
+    """As on any disk; but who may still write to it goes on in the memory, or that would be lost."""
+    await files.write("/a", "old")
+    await other.fs.refresh()
+    reader = await other.open("/a")
+    await files.write("/a.tmp", "new")
+    await files.rename("/a.tmp", "/a")
+    assert await other.read("/a") == "new"
+    assert other.get(reader) == b"old"
+    await other.close(reader)
+    writer = await other.open("/a", APPEND)
+    await files.write("/a.tmp", "newer")
+    await files.rename("/a.tmp", "/a")
+    await other.fs.refresh()
+    other.put(writer, 3, "!")
+    await other.close(writer)
+    assert await files.read("/a") == "newer!"
+    files.compare_inodes = other.compare_inodes = False
+
+
+@in_trio
+async def test_7_a_name_that_was_given_to_another_is_looked_up_anew(files: Files, other: Files) -> None:
+    """The kernel has found the file by its old name, and does not ask again before it opens it."""
+    await files.write("/a", "one")
+    await other.fs.refresh()
+    node = other.node("/a")
+    other.fs.remember(node)
+    await files.rename("/a", "/b")
+    await files.write("/a", "two")
+    with refused(errno.ESTALE):
+        await other.fs.open(node.inode, READ, 0)
+    assert await other.read("/a") == "two"
+    assert await other.read("/b") == "one"
+    other.fs.forget(node.inode, 1)
+
+
+@in_trio
+async def test_7_a_directory_that_is_gone_elsewhere_is_looked_up_anew(files: Files, other: Files) -> None:
+    """Listed or searched by whoever found it before; one that was removed here is empty, as on any disk."""
+    await files.mkdir("/d")
+    await other.fs.refresh()
+    node = other.node("/d")
+    other.fs.remember(node)
+    await files.rmdir("/d")
+    with refused(errno.ESTALE):
+        await other.fs.opendir(node.inode)
+    with refused(errno.ESTALE):
+        other.fs.lookup(node.inode, b"name")
+    other.fs.forget(node.inode, 1)
+    node = await other.mkdir("/e")
+    other.fs.remember(node)
+    await other.rmdir("/e")
+    other.fs.releasedir((await other.fs.opendir(node.inode)).number)
+    with refused(errno.ENOENT):
+        other.fs.lookup(node.inode, b"name")
+    other.fs.forget(node.inode, 1)

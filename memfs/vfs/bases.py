@@ -1,0 +1,106 @@
+"""What writers started from (DESIGN.md 8): which text each process was last served of each memory.
+
+One Base stands for everybody who was served the same text. Where a commit of this mount was made from it, it moves on
+with that commit: within one mount the last writer wins, as on a local disk, and only what others have saved in between
+is merged.
+"""
+
+from collections import Counter, OrderedDict
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from memfs.model.mutations import Edit
+from memfs.model.records import Head
+
+KEPT_BASES = 8
+"""Texts of one memory that are remembered, the latest ones."""
+KEPT_PROCESSES = 64
+"""Processes of each that are."""
+KEPT_MEMORIES = 4_096
+
+SameProcess = Callable[[int, int], bool]
+"""Whether two threads, by number, are of one process; it is asked little."""
+
+
+@dataclass(slots=True, eq=False)
+class Base:
+    """A text that writers start from: a version's, or ``text`` where they saw another one at that version. Without a
+    version: nothing, a file that was made here.
+    """
+
+    version_id: str | None = None
+    sha256: str | None = None
+    text: bytes | None = None
+
+    @classmethod
+    def of(cls, head: Head) -> "Base":
+        """The text of a head."""
+        return cls(head.version_id, head.sha256)
+
+    def advance(self, head: Head, text: bytes | None, sha256: str) -> None:
+        """A commit made from this is ``head`` now; ``text``, with this hash, is what its writers hold where that is
+        another, because it was merged.
+        """
+        self.version_id, self.sha256, self.text = head.version_id, sha256, text
+
+    def edit(self, appended: int) -> Edit:
+        """What the engine must know of a text that was made from this; its last ``appended`` bytes were appended."""
+        return Edit(self.version_id, self.sha256, self.text, appended)
+
+
+@dataclass(slots=True)
+class _Served:
+    base: Base
+    processes: dict[int, None] = field(default_factory=dict)
+
+
+class Bases:
+    """The bases of one mount's memories."""
+
+    def __init__(self, same_process: SameProcess) -> None:
+        self._same_process = same_process
+        self._served: OrderedDict[str, list[_Served]] = OrderedDict()
+        """By memory, the latest last."""
+
+    def served(self, memory_id: str, base: Base, pid: int) -> None:
+        """A thread of a process was served this text, which is what there is now."""
+        entries = self._served.get(memory_id)
+        if entries is None:
+            entries = self._served[memory_id] = []
+            if len(self._served) > KEPT_MEMORIES:
+                self._served.popitem(last=False)
+        else:
+            self._served.move_to_end(memory_id)
+        if not entries or entries[-1].base is not base:
+            entries[:] = [entry for entry in entries if entry.base is not base][1 - KEPT_BASES :]
+            entries.append(_Served(base))
+        processes = entries[-1].processes
+        processes.pop(pid, None)
+        processes[pid] = None
+        if len(processes) > KEPT_PROCESSES:
+            del processes[next(iter(processes))]
+
+    def started_from(
+        self, memory_id: str, pid: int, text: bytes, text_of: Callable[[Base], bytes | None]
+    ) -> Base | None:
+        """What a whole text was made from that a process wrote: what that process was last served, else what any was
+        that it is nearest to; None where nobody was served anything.
+        """
+        latest = self._served.get(memory_id, [])[::-1]
+        if len(latest) > 1:
+            for served in latest:
+                if pid and pid in served.processes:
+                    return served.base
+            for served in latest:
+                if any(self._same_process(pid, other) for other in served.processes):
+                    return served.base
+            latest.sort(key=lambda served: _distance(text_of(served.base), text))  # stable: of equals the latest
+        return latest[0].base if latest else None
+
+
+def _distance(before: bytes | None, after: bytes) -> float:
+    """How many lines one text has that the other has not."""
+    if before is None:
+        return float("inf")
+    old, new = Counter(before.split(b"\n")), Counter(after.split(b"\n"))
+    return (old - new).total() + (new - old).total()
