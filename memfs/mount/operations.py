@@ -235,7 +235,7 @@ class StoreOperations(pyfuse3.Operations):
 
     @handler
     async def open(self, inode: int, flags: int, ctx: pyfuse3.RequestContext) -> pyfuse3.FileInfo:
-        handle = await self.filesystem.open(inode, flags, ctx.pid)
+        handle = await self.filesystem.open(inode, flags, ctx.pid, uid=ctx.uid)
         opened = self._opened(handle)
         if not opened.keep_cache:
             # The kernel drops the pages itself. Told once more while it asks for the size, it would throw our answer

@@ -54,6 +54,11 @@ def _storable(time_ns: int | None) -> int | None:
     return None if time_ns is None else max(-(2**63), min(2**63 - 1, time_ns))
 
 
+def _without_privileges(mode: int) -> int:
+    """A mode after somebody wrote who may not keep it: setgid without execution by the group is no privilege."""
+    return mode & ~(stat.S_ISUID | (stat.S_ISGID if mode & stat.S_IXGRP else 0))
+
+
 class Filesystem:
     """One store's tree with its open files.
 
@@ -249,7 +254,8 @@ class Filesystem:
             path = child_path(directory, text)
             identity = self.tree.directory_identity(path)
             inode = self.tree.new_inode(identity)
-            mode = stat.S_IMODE(mode)
+            # Setgid is handed on, as on any disk: there it keeps a whole tree in its group.
+            mode = stat.S_IMODE(mode) | directory.mode & stat.S_ISGID
             attributes = FileAttributes(
                 mode=None if mode == DIRECTORY_MODE else mode,
                 inode=None if inode == derived_inode(identity) else inode,
@@ -403,7 +409,8 @@ class Filesystem:
                 # Stored first: a chmod that failed must not look as if it had been done.
                 await self._keep_attributes(node, mode, mtime_ns)
                 self._take_attributes(node, mode, atime_ns, mtime_ns)
-        elif atime_ns is not None:
+        elif size is None:
+            # Only the time of reading, or a chown, which changes no owner but is a change (DESIGN.md 12).
             self._take_attributes(node, None, atime_ns, None)
         return node
 
@@ -482,8 +489,11 @@ class Filesystem:
 
     # Content
 
-    async def open(self, inode: int, flags: int, pid: int) -> FileHandle:
+    async def open(self, inode: int, flags: int, pid: int, *, uid: int = 0) -> FileHandle:
         """Open a file; it shows everything that was closed before. Raises ESTALE for one that was replaced elsewhere.
+
+        Who empties a file and is not root takes setuid and setgid off it, as by any write (chmod(2), inode(7)). The
+        kernel asks for that by itself at writes and truncations, but not where it leaves O_TRUNC to an open.
 
         Where it was removed or replaced through this mount, the kernel found the name just before, or means what is
         held open already (/proc/self/fd): it gets the old file, as on any disk.
@@ -507,6 +517,8 @@ class Filesystem:
             self.scratch.charge(node, 0)
             node.buffer = bytearray()
             node.written = node.spoiled = False
+            if uid != 0:
+                node.mode = _without_privileges(node.mode)
             self.saving.changed(node)
         return self._opened(node, flags, pid)
 
