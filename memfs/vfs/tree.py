@@ -146,7 +146,7 @@ class Tree:
         """Fill an empty tree."""
         self.sequence = snapshot.sequence
         self.archived = snapshot.store.archived_at is not None
-        self.root.mtime_ns = self.root.ctime_ns = time_ns(snapshot.store.created_at)
+        self.root.atime_ns = self.root.mtime_ns = self.root.ctime_ns = time_ns(snapshot.store.created_at)
         # The kept ones first: what is made for a memory's sake has none of the attributes that are kept.
         self._set_directories(snapshot.directories)
         for head in snapshot.heads:

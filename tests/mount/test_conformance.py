@@ -22,7 +22,7 @@ import pytest
 
 from memfs.mount.processes import detach, mount_tmpfs
 from tests.cases.scene import errno_of
-from tests.mount.callers import MEMBER, OTHER, ROOT, By, Caller, tick
+from tests.mount.callers import MEMBER, OTHER, RECENT_NS, ROOT, By, Caller, tick
 from tests.mount.differential.operations import EXCHANGE, NOREPLACE, Begin
 from tests.mount.differential.worker import Worker, workers
 from tests.mount.harness import LIMIT, site
@@ -762,6 +762,12 @@ def test_what_a_store_cannot_hold_is_refused_and_changes_nothing(ground: Ground,
     assert errno_of(lambda: attempt(at)) == number
     assert everything() == before
     assert (at / "f").read_text() == "text"
+
+
+def test_the_top_directory_has_the_times_of_its_store(ground: Ground) -> None:
+    """Not those of 1970, for what nobody has read yet."""
+    status = ground.mount.stat()
+    assert min(status.st_atime_ns, status.st_mtime_ns, status.st_ctime_ns) > RECENT_NS
 
 
 def test_owner_and_group_are_the_mounts(ground: Ground) -> None:
