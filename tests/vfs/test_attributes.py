@@ -1,0 +1,58 @@
+"""Modes and times, and that none of them makes a version (DESIGN.md 12). Each test's end looks at a new mount's too."""
+
+import os
+import stat
+
+import pytest
+
+from tests.vfs.harness import SAVE, WRITE, Files, in_trio
+
+STRANGER = 65534
+
+
+@pytest.mark.parametrize(
+    "mode, after",
+    [(0o4755, 0o755), (0o2775, 0o775), (0o6711, 0o711), (0o2767, 0o2767), (0o1644, 0o1644)],
+    ids=lambda mode: f"{mode:04o}",
+)
+@pytest.mark.parametrize("text", ["", "text"], ids=["empty", "text"])
+@in_trio
+async def test_12_who_empties_a_file_and_is_not_root_takes_its_privileges(
+    files: Files, mode: int, after: int, text: str
+) -> None:
+    await files.write("/a", text)
+    node = files.file("/a")
+    await files.fs.set_attributes(node.inode, mode=mode)
+    for uid, flags, shown in [
+        (0, WRITE | os.O_TRUNC, mode),
+        (STRANGER, WRITE, mode),
+        (STRANGER, os.O_RDONLY | os.O_TRUNC, after),
+    ]:
+        await files.close(await files.fs.open(node.inode, flags, 0, uid=uid))
+        assert f"{node.mode:04o}" == f"{shown:04o}"
+    assert files.history("/a") == (["created /a text", "modified /a"] if text else ["created /a"])
+
+
+@in_trio
+async def test_12_a_directory_hands_setgid_on_to_directories_only(files: Files) -> None:
+    await files.mkdir("/d", 0o2775)
+    await files.mkdir("/d/e", 0o700)
+    await files.mkdir("/d/e/f")
+    await files.write("/d/e/a", "text")
+    shown = {path: f"{files.node(path).mode:04o}" for path in ("/d/e", "/d/e/f", "/d/e/a")}
+    assert shown == {"/d/e": "2700", "/d/e/f": "2755", "/d/e/a": "0644"}
+    await files.fs.set_attributes(files.node("/d").inode, mode=0o775)
+    assert not (await files.mkdir("/d/g")).mode & stat.S_ISGID
+
+
+@in_trio
+async def test_12_a_chown_moves_ctime_alone(files: Files) -> None:
+    await files.write("/a", "text", SAVE)
+    await files.mkdir("/d")
+    for path in ("/a", "/d"):
+        node = files.node(path)
+        before = node.mode, node.mtime_ns, node.atime_ns, node.ctime_ns
+        await files.fs.set_attributes(node.inode)
+        assert (node.mode, node.mtime_ns, node.atime_ns) == before[:3]
+        assert node.ctime_ns > before[3]
+    assert len(files.versions()) == 1
