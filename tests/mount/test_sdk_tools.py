@@ -1,35 +1,13 @@
 """The SDK's own agent tools (bash, read, write, edit, glob, grep) as a client of a mount."""
 
-from pathlib import Path
-from typing import Any
-
 import anyio
 import pytest
 from anthropic.lib.tools import ToolError
-from anthropic.lib.tools._beta_functions import aclose_runnable_tool
-from anthropic.lib.tools.agent_toolset import AgentToolContext, beta_agent_toolset_20260401
 
+from tests.mount.agent_tools import Tools
 from tests.mount.harness import Site
 
 pytestmark = pytest.mark.mount
-
-
-class Tools:
-    """The toolset, called as a model would."""
-
-    def __init__(self, workdir: Path) -> None:
-        self.context = AgentToolContext(workdir=workdir)
-        self._tools = {tool.name: tool for tool in beta_agent_toolset_20260401(self.context)}
-
-    async def call(self, name: str, **arguments: Any) -> str:
-        """One tool_use; its text."""
-        return str(await self._tools[name].call(arguments))
-
-    async def close(self) -> None:
-        """End the shell, as the SDK's runner does."""
-        for tool in self._tools.values():
-            await aclose_runnable_tool(tool)
-        await self.context.close()
 
 
 def test_an_agent_works_on_its_memory(at: Site) -> None:

@@ -76,9 +76,9 @@ class Side:
                 output, errors = process.communicate(timeout=SECONDS)
             finally:
                 end_group(process.pid)
-        return Done(process.returncode, self._neutral(output), self._neutral(errors))
+        return Done(process.returncode, self.neutral(output), self.neutral(errors))
 
-    def _neutral(self, text: str) -> str:
+    def neutral(self, text: str) -> str:
         """A text without what is different between the sides by nature."""
         return text.replace(str(self.scratch), "$T").replace(str(self.directory), "HERE")
 

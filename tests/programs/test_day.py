@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.programs.editors import EX
 from tests.programs.sides import Side, Sides
 
 pytestmark = [pytest.mark.mount, pytest.mark.programs]
@@ -20,11 +21,11 @@ NAMES = [f"{place}note {number:02}.md" for number in range(25) for place in ("",
 
 def with_vim(side: Side, name: str, line: str) -> None:
     """With its swap file, and the backup that it removes after the save."""
-    quietly(side, ["vim", "-es", "-u", "DEFAULTS", "-i", "NONE", "-c", f"norm Go{line}", "-c", "wq", name])
+    quietly(side, f"{EX} -c {shlex.quote(f'norm Go{line}')} -c wq {shlex.quote(name)}")
 
 
 def with_sed(side: Side, name: str, line: str) -> None:
-    quietly(side, ["sed", "-i", f"$a {line}", name])
+    quietly(side, f"sed -i {shlex.quote(f'$a {line}')} {shlex.quote(name)}")
 
 
 def with_replace(side: Side, name: str, line: str) -> None:
@@ -38,9 +39,9 @@ def with_replace(side: Side, name: str, line: str) -> None:
     os.replace(file.name, path)
 
 
-def quietly(side: Side, command: list[str]) -> None:
+def quietly(side: Side, command: str) -> None:
     """Run a program that must end well and say nothing."""
-    done = side.run(shlex.join(command))
+    done = side.run(command)
     assert (done.status, done.output, done.errors) == (0, "", ""), command
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.mount.harness import wait_until
+from tests.programs.editors import EMACS, EVALUATE, EX, VIM
 from tests.programs.sides import Sides
 from tests.programs.terminal import terminal
 
@@ -33,24 +34,58 @@ def kept(sides: Sides, *texts: str) -> None:
     assert sides.history() == [("a", operation, "/f", text) for operation, text in zip(operations, texts, strict=True)]
 
 
-@pytest.mark.parametrize("option", ["backupcopy=auto", "backupcopy=yes", "backupcopy=no", "nowritebackup", "backup"])
-def test_vim_saves(sides: Sides, option: str) -> None:
+@pytest.mark.parametrize(
+    "option, left",
+    [
+        ("backupcopy=auto", "f\n"),
+        ("backupcopy=yes", "f\n"),
+        ("backupcopy=no", "f\n"),
+        ("nowritebackup", "f\n"),
+        ("backup", "f\nf~\n"),
+        ("backup backupcopy=yes", "f\nf~\n"),
+    ],
+)
+def test_vim_saves(sides: Sides, option: str, left: str) -> None:
     """However it is told to keep the original while it writes."""
-    sides.run(
+    said = sides.run(
         "echo one > f; chmod 640 f;"
-        f"vim -es -u DEFAULTS -i NONE -c 'set {option}' -c 'norm oA' -c w -c 'norm oB' -c w -c w -c 'norm oC' -c wq f;"
-        "rm -f f~; ls -A"
+        f"{EX} -c 'set {option}' -c 'norm oA' -c w -c 'norm oB' -c w -c w -c 'norm oC' -c wq f;"
+        "ls -A"
     )
+    assert said == left
     kept(sides, "one\n", "one\nA\n", "one\nA\nB\n", "one\nA\nB\nC\n")
+
+
+def test_vim_backups_with_other_names_are_memories(sides: Sides) -> None:
+    """Known: unless it copies, each save moves the memory to its backup's name, where it ends with the next save."""
+    sides.run(f"echo one > f; {EX} -c 'set backup backupext=.bak' -c 'norm oA' -c w -c 'norm oB' -c wq f; ls -A")
+    assert sides.history() == [
+        ("a", "created", "/f", "one\n"),
+        ("a", "modified", "/f.bak", "one\n"),
+        ("b", "created", "/f", "one\nA\n"),
+        ("a", "deleted", "/f.bak", None),
+        ("b", "modified", "/f.bak", "one\nA\n"),
+        ("c", "created", "/f", "one\nA\nB\n"),
+    ]
+
+
+def test_vim_copies_the_first_original(sides: Sides) -> None:
+    sides.run(f"echo one > f; {EX} -c 'set patchmode=.orig' -c 'norm oA' -c w -c 'norm oB' -c wq f; ls -A")
+    assert sides.history() == [
+        ("a", "created", "/f", "one\n"),
+        ("a", "modified", "/f", "one\nA\n"),
+        ("b", "created", "/f.orig", "one\n"),
+        ("a", "modified", "/f", "one\nA\nB\n"),
+    ]
 
 
 def test_vim_writes_under_other_names(sides: Sides) -> None:
     sides.run(
-        """
+        f"""
         echo one > f
-        vim -es -u DEFAULTS -i NONE -c 'norm oA' -c 'saveas g' -c 'norm oB' -c 'w h' -c 'w >> h' -c 'bwipe! f' -c wq f
-        vim -es -u DEFAULTS -i NONE -c 'e new' -c 'norm iX' -c x
-        vim -es -u DEFAULTS -i NONE -c 'set patchmode=.orig' -c '1,1w! f' -c 'qa!' g
+        {EX} -c 'norm oA' -c 'saveas g' -c 'norm oB' -c 'w h' -c 'w >> h' -c 'bwipe! f' -c wq f
+        {EX} -c 'e new' -c 'norm iX' -c x
+        {EX} -c 'norm oC' -c '3,4w! f' -c 'qa!' g
         """
     )
     assert sides.history() == [
@@ -60,7 +95,7 @@ def test_vim_writes_under_other_names(sides: Sides) -> None:
         ("c", "modified", "/h", "one\nA\nB\none\nA\nB\n"),
         ("b", "modified", "/g", "one\nA\nB\n"),
         ("d", "created", "/new", "X\n"),
-        *sides.history()[6:],
+        ("a", "modified", "/f", "B\nC\n"),
     ]
 
 
@@ -69,7 +104,7 @@ def test_vim_at_a_terminal(sides: Sides) -> None:
     shown = []
     for side in sides.both:
         (side.directory / "f").write_text("one\n")
-        with terminal(side, ["vim", "-u", "DEFAULTS", "-i", "NONE", "-c", "set undofile", "f"]) as vim:
+        with terminal(side, [*VIM, "-c", "set undofile", "f"]) as vim:
             vim.wait(r'"f" 1L, 4B')
             for number, word in enumerate(("two", "three", "four"), 2):
                 vim.type(f"Go{word}\x1b:w\r")
@@ -79,7 +114,7 @@ def test_vim_at_a_terminal(sides: Sides) -> None:
             vim.type(":q\r")
             assert vim.end() == 0
             shown.append(vim.text)
-        with terminal(side, ["vim", "-u", "DEFAULTS", "-i", "NONE", "-c", "set undofile", "f"]) as vim:
+        with terminal(side, [*VIM, "-c", "set undofile", "f"]) as vim:
             vim.wait(r'"f" 4L')
             vim.type("u:wq\r")
             vim.wait(r'"f" 3L, \d+B written')
@@ -95,19 +130,19 @@ def test_vim_recovers_from_its_swap_file(sides: Sides) -> None:
     """A killed vim's text is not lost, and another vim warns of the swap file as on a disk."""
     for side in sides.both:
         (side.directory / "f").write_text("one\n")
-        with terminal(side, ["vim", "-u", "DEFAULTS", "-i", "NONE", "f"]) as vim:
+        with terminal(side, [*VIM, "f"]) as vim:
             vim.wait(r'"f" 1L, 4B')
             vim.type("Gotwo\x1b:preserve\r")
             vim.wait(r"File preserved")
             vim.process.send_signal(signal.SIGKILL)
             vim.end()
-        with terminal(side, ["vim", "-u", "DEFAULTS", "-i", "NONE", "f"]) as vim:
+        with terminal(side, [*VIM, "f"]) as vim:
             vim.wait(r"E325: ATTENTION")
             vim.wait(r"\(A\)bort: ")
             vim.type("a")
             vim.end()
     kept(sides, "one\n")
-    sides.run("vim -es -u DEFAULTS -i NONE -r f -c wq > /dev/null 2>&1; rm -f .f.sw?; cat f")
+    sides.run(f"{EX} -r f -c wq; rm -f .f.sw?; cat f")
     kept(sides, "one\n", "one\ntwo\n")
 
 
@@ -129,48 +164,52 @@ def test_nano(sides: Sides, options: list[str]) -> None:
             nano.type("y\r")
             assert nano.end() == 0
             assert not COMPLAINT.search(nano.text), nano.text
-        (side.directory / "f~").unlink(missing_ok=True)
+        assert lists(side.directory, {"f", "f~"} if options == ["-B"] else {"f"})
     sides.agree()
     kept(sides, "one\n", "two\none\n", "two\nthree\none\n", "two\nthree\nfour\none\n")
 
 
-EMACS = "emacs -nw -Q --batch --eval "
-
-
 def test_emacs_in_batch(sides: Sides) -> None:
     """`save-buffer` three times, with its lock and its auto-save file there meanwhile."""
-    sides.run(
+    said = sides.run(
         "echo one > f; chmod 640 f;"
-        + EMACS
+        + EVALUATE
         + """'(progn (find-file "f") (auto-save-mode 1) (goto-char (point-max))
             (dolist (word (list "two\n" "three\n" "four\n"))
                 (insert word) (do-auto-save)
                 (message "%S" (sort (directory-files "." nil "f" t) (function string<)))
                 (save-buffer) (message "%S" (file-locked-p buffer-file-name)))
             (kill-buffer))'
-        rm -f f~; ls -A
+        ls -A
         """
     )
+    assert said == "f\nf~\n"
     kept(sides, "one\n", "one\ntwo\n", "one\ntwo\nthree\n", "one\ntwo\nthree\nfour\n")
 
 
 @pytest.mark.parametrize(
-    "setting", ["make-backup-files nil create-lockfiles nil", "backup-by-copying t", "version-control t"]
+    "setting, left",
+    [
+        ("create-lockfiles nil", "f\nf~\n"),
+        ("backup-by-copying t", "f\nf~\n"),
+        ("version-control t", "f\nf.~1~\nf.~2~\n"),
+    ],
 )
-def test_emacs_keeps_its_backups_in_any_way(sides: Sides, setting: str) -> None:
-    """It renames or copies the original to a backup, or keeps none."""
-    sides.run(
-        f'echo one > f; {EMACS}\'(progn (setq {setting}) (find-file "f")'
-        ' (insert "x\n") (save-buffer 16) (insert "y\n") (save-buffer 16))\'; rm -f f*~; ls -A'
+def test_emacs_keeps_its_backups_in_any_way(sides: Sides, setting: str, left: str) -> None:
+    """It renames or copies the original to a backup before each save."""
+    said = sides.run(
+        f'echo one > f; {EVALUATE}\'(progn (setq {setting}) (find-file "f")'
+        ' (insert "x\n") (save-buffer 16) (insert "y\n") (save-buffer 16))\'; ls -A'
     )
+    assert said == left
     kept(sides, "one\n", "x\none\n", "x\ny\none\n")
 
 
 def test_emacs_with_file_precious_flag_saves_through_a_memory(sides: Sides) -> None:
     """Known: it writes tmpXXXXXX and renames that over the file, and a name like that may be a memory's (tmpreview)."""
     sides.run(
-        f'echo one > f; {EMACS}\'(progn (setq file-precious-flag t) (find-file "f")'
-        ' (insert "x\n") (save-buffer 16) (insert "y\n") (save-buffer 16))\'; rm -f f*~; ls -A'
+        f'echo one > f; {EVALUATE}\'(progn (setq file-precious-flag t) (find-file "f")'
+        ' (insert "x\n") (save-buffer 16) (insert "y\n") (save-buffer 16))\'; ls -A'
     )
     steps = sides.history()
     assert [step for step in steps if step[0] == "a"] == [
@@ -189,7 +228,7 @@ def test_emacs_with_file_precious_flag_saves_through_a_memory(sides: Sides) -> N
 def test_emacs_moves_copies_and_removes(sides: Sides) -> None:
     sides.run(
         "echo one > f;"
-        + EMACS
+        + EVALUATE
         + """'(progn (setq make-backup-files nil) (find-file "f") (write-file "g") (insert "z\n") (save-buffer)
             (append-to-file "tail\n" nil "g") (rename-file "g" "h") (copy-file "h" "i" nil t) (delete-file "f")
             (make-directory "d/e" t) (rename-file "i" "d/e/"))'"""
@@ -211,7 +250,7 @@ def test_emacs_at_a_terminal(sides: Sides) -> None:
     for side in sides.both:
         path = side.directory / "f"
         path.write_text("one\n")
-        with terminal(side, ["emacs", "-nw", "-Q", "f"]) as emacs:
+        with terminal(side, [*EMACS, "f"]) as emacs:
             emacs.wait(r"one")
             text = "one\n"
             for number, word in enumerate(("two", "three")):
@@ -221,6 +260,6 @@ def test_emacs_at_a_terminal(sides: Sides) -> None:
             emacs.type("\x18\x03")
             assert emacs.end() == 0
             assert not COMPLAINT.search(emacs.text), emacs.text
-        (side.directory / "f~").unlink(missing_ok=True)
+        assert lists(side.directory, {"f", "f~"})
     sides.agree()
     kept(sides, "one\n", "two\none\n", "two\nthree\none\n")
