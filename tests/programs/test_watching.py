@@ -86,6 +86,34 @@ def test_inotifywait(sides: Sides) -> None:
     ]
 
 
+def test_inotifywait_is_not_told_of_changes_elsewhere(sides: Sides) -> None:
+    """Known: to the kernel they are no calls. What has been changed is read all the same."""
+    side, memory = sides.mount, f"/{sides.mount.directory.name}"
+    did(side, "echo a > f; echo b > g")
+    with beside(side, ["inotifywait", "-m", "--format", "%f %e", "."]) as written:
+        told(written, r"^Watches established\.$")
+        sides.site.run("memory", "update", "notes", f"{memory}/f", "--content", "elsewhere")
+        sides.site.run("memory", "create", "notes", f"{memory}/new", "--content", "elsewhere")
+        sides.site.run("memory", "delete", "notes", f"{memory}/g")
+        assert side.run("cat f new").output == "elsewhereelsewhere"
+        did(side, ": > last")
+        told(written, "^last CLOSE_WRITE")
+        assert [line for line in events(written) if not re.search("OPEN|ACCESS|CLOSE|Watches|Setting", line)] == [
+            "last CREATE"
+        ]
+
+
+def test_tail_follows_what_is_written_elsewhere(sides: Sides) -> None:
+    side, memory = sides.mount, f"/{sides.mount.directory.name}"
+    did(side, "echo 0 > log")
+    with beside(side, ["tail", "-s", "0.1", "-f", "log"]) as written:
+        told(written, "^0$")
+        sides.site.run("memory", "update", "notes", f"{memory}/log", "--content", "0\n1\n")
+        told(written, "^1$")
+        assert written.read_text() == "0\n1\n"
+    assert sides.history() == [("a", "created", "/log", "0\n"), ("a", "modified", "/log", "0\n1\n")]
+
+
 def test_tail_follows_a_file(sides: Sides) -> None:
     """Each line comes as it is written, and nothing else is said."""
     for side in sides.both:
