@@ -80,7 +80,8 @@ class Side:
 
     def neutral(self, text: str) -> str:
         """A text without what is different between the sides by nature."""
-        return text.replace(str(self.scratch), "$T").replace(str(self.directory), "HERE")
+        text = text.replace(str(self.scratch), "$T").replace(str(self.directory), "HERE")
+        return text.replace(str(self.directory.resolve()), "HERE")  # an ordinary user's root is a link
 
     def tree(self, since: int) -> dict[str, tuple[object, ...]]:
         """What lies here: kind and permissions; of files bytes, and the time where it is before ``since`` (ns)."""
