@@ -48,6 +48,7 @@ def quietly(side: Side, command: str) -> None:
 PROGRAMS: list[Callable[[Side, str, str], None]] = [with_vim, with_sed, with_replace]
 
 
+@pytest.mark.timeout(300)  # 16 s on a machine that does nothing else
 def test_each_save_is_one_version_of_its_memory(sides: Sides) -> None:
     assert (len(NAMES), SAVES % len(NAMES)) == (50, 0)
     texts = defaultdict(list)

@@ -33,6 +33,24 @@ END
     ]
 
 
+def test_each_program_that_writes_to_one_redirection_is_a_version(sides: Sides) -> None:
+    """Known: it ends, and so closes the descriptor that it inherited, which may be the last that is heard of it."""
+    sides.run(
+        """
+        { date -d @0; uname; } > f
+        { date -d @0; uname; } | cat > g
+        for number in 1 2 3; do echo $number; done > h
+        """
+    )
+    date = "Thu Jan  1 00:00:00 UTC 1970\n"
+    assert sides.history() == [
+        ("a", "created", "/f", date),
+        ("a", "modified", "/f", f"{date}Linux\n"),
+        ("b", "created", "/g", f"{date}Linux\n"),
+        ("c", "created", "/h", "1\n2\n3\n"),
+    ]
+
+
 def test_truncate(sides: Sides) -> None:
     sides.run("echo 0123456789 > f; truncate -s 5 f; truncate -s +3 f; truncate -c -s 9 absent; truncate -r f g")
     assert sides.history() == [
