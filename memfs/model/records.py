@@ -174,6 +174,10 @@ class Head:
     updated_at: str
     attributes: FileAttributes
 
+    def mtime_ns(self) -> int:
+        """When its text changed, as a mount shows it: nanoseconds since the epoch."""
+        return time_ns(self.updated_at) if self.attributes.mtime_ns is None else self.attributes.mtime_ns
+
 
 @dataclass(frozen=True, slots=True)
 class Directory:

@@ -70,21 +70,19 @@ class StoreOperations(pyfuse3.Operations):
     supports_dot_lookup = False
     enable_writeback_cache = False
 
-    def __init__(
-        self, filesystem: Filesystem, invalidator: Invalidator, *, uid: int, gid: int, trusted_seconds: float
-    ) -> None:
-        """``uid`` and ``gid`` own every file; ``trusted_seconds`` is how long a kernel need not ask again."""
+    def __init__(self, filesystem: Filesystem, invalidator: Invalidator, *, uid: int, gid: int, followed: bool) -> None:
+        """``uid`` and ``gid`` own every file; ``followed`` is whether commits elsewhere are noticed by themselves."""
         super().__init__()
         self.filesystem = filesystem
         self.invalidator = invalidator
-        self.trusted_seconds = trusted_seconds
+        self.followed = followed
         self.uid = uid
         self.gid = gid
 
     def _attributes(self, node: Node) -> pyfuse3.EntryAttributes:
         entry = pyfuse3.EntryAttributes()
         entry.st_ino = node.inode
-        entry.attr_timeout = entry.entry_timeout = self.trusted_seconds
+        entry.attr_timeout = entry.entry_timeout = FOLLOWED_SECONDS if self.followed else UNFOLLOWED_SECONDS
         mode = node.mode & ~0o222 if self.filesystem.read_only or self.filesystem.tree.archived else node.mode
         if isinstance(node, DirectoryNode):
             entry.st_mode = stat.S_IFDIR | mode
@@ -94,7 +92,6 @@ class StoreOperations(pyfuse3.Operations):
             entry.st_mode = stat.S_IFREG | mode
             entry.st_nlink = 1 if node.attached else 0
             entry.st_size = node.kernel_size = node.size
-            node.told = node.head
             entry.st_blocks = (node.size + 511) // 512
         entry.st_blksize = 4096
         entry.st_uid = self.uid
@@ -102,6 +99,12 @@ class StoreOperations(pyfuse3.Operations):
         entry.st_atime_ns = node.atime_ns
         entry.st_mtime_ns = node.mtime_ns
         entry.st_ctime_ns = node.ctime_ns
+        if isinstance(node, FileNode):
+            shown = self.filesystem.shown(node)
+            if shown is not node.head and shown is not None and node.buffer is None:
+                entry.st_size = node.kernel_size = shown.size
+                entry.st_blocks = (shown.size + 511) // 512
+                entry.st_mtime_ns = entry.st_ctime_ns = shown.mtime_ns()
         return entry
 
     def _known(self, node: Node) -> pyfuse3.EntryAttributes:
@@ -121,7 +124,8 @@ class StoreOperations(pyfuse3.Operations):
 
     @handler
     async def lookup(self, parent_inode: int, name: bytes, ctx: pyfuse3.RequestContext) -> pyfuse3.EntryAttributes:
-        self.filesystem.peek()
+        if not self.followed:
+            self.filesystem.peek()
         try:
             node = self.filesystem.lookup(parent_inode, name)
         except FileNotFoundError:
@@ -191,7 +195,8 @@ class StoreOperations(pyfuse3.Operations):
 
     @handler
     async def getattr(self, inode: int, ctx: pyfuse3.RequestContext) -> pyfuse3.EntryAttributes:
-        self.filesystem.peek()
+        if not self.followed:
+            self.filesystem.peek()
         await self.filesystem.settle(inode)
         return self._attributes(self.filesystem.node(inode))
 
@@ -242,7 +247,6 @@ class StoreOperations(pyfuse3.Operations):
             # away, and cut the new text at the size it knew.
             await self.invalidator.withdraw(StaleInode(inode), self.filesystem.tree.stale)
             _forget_attributes(inode)
-            handle.node.told = handle.node.head
         return opened
 
     @handler

@@ -6,7 +6,6 @@ import os
 import signal
 import sys
 import threading
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -16,7 +15,7 @@ import trio
 from memfs.model.errors import MemfsError, MountFailed, NotFound
 from memfs.model.records import Access, Actor, ConflictPolicy
 from memfs.mount.invalidation import Invalidator
-from memfs.mount.operations import FOLLOWED_SECONDS, UNFOLLOWED_SECONDS, StoreOperations, mount_options
+from memfs.mount.operations import StoreOperations, mount_options
 from memfs.mount.processes import die_with_parent, holds_open, same_process, set_process_name
 from memfs.mount.refusals import Refusals
 from memfs.vfs import Filesystem
@@ -90,7 +89,7 @@ def serve(mount: StoreMount, ready: int, parent: int) -> int:
             invalidator,
             uid=os.getuid(),
             gid=os.getgid(),
-            trusted_seconds=UNFOLLOWED_SECONDS if feed is None else FOLLOWED_SECONDS,
+            followed=feed is not None,
         )
         _init(operations, mount.path, mount_options(read_only=read_only, allow_other=mount.allow_other, name="memfs"))
     except MemfsError as error:
@@ -164,6 +163,15 @@ async def _serve(workspace: Workspace, operations: StoreOperations, feed: Feed |
             # Not at each write: a writer that is at it would have us look at every one.
             await trio.sleep(1)
 
+    async def show_late() -> None:
+        while True:
+            filesystem.became_late = trio.Event()
+            due = await filesystem.show_late()
+            invalidator.drop(filesystem.tree.stale)
+            with trio.move_on_at(math.inf if due is None else due):
+                await filesystem.became_late.wait()
+            await trio.sleep(0.05)  # not at each question about such a file
+
     async def keep_up() -> None:
         """Now and then, put on record what was read, and prune where the workspace's settings ask for it."""
         while True:
@@ -176,8 +184,9 @@ async def _serve(workspace: Workspace, operations: StoreOperations, feed: Feed |
         try:
             await _follow(feed, filesystem, invalidator)
         except MemfsError as error:
-            log.warning(UNFOLLOWED, error)
-            operations.trusted_seconds = UNFOLLOWED_SECONDS
+            if not isinstance(error, NotFound):  # a store that is gone: who asks next is told
+                log.warning(UNFOLLOWED, error)
+            operations.followed = False
             filesystem.tree.stale_all()
             invalidator.drop(filesystem.tree.stale)
 
@@ -186,6 +195,7 @@ async def _serve(workspace: Workspace, operations: StoreOperations, feed: Feed |
         if feed is not None:
             nursery.start_soon(follow, feed)
         nursery.start_soon(commit_aged)
+        nursery.start_soon(show_late)
         nursery.start_soon(keep_up)
         invalidator.start()
         os.write(ready, b"ok\n")
@@ -209,7 +219,7 @@ def _feed(workspace: Workspace) -> Feed | None:
 async def _follow(feed: Feed, filesystem: Filesystem, invalidator: Invalidator) -> None:
     """Let the kernel forget what a commit elsewhere made stale when it is made, not when the next request comes.
 
-    Raises StorageFailed where the system cannot say any more when that is.
+    Raises StorageFailed where the system cannot say any more when that is, and what ``refresh`` raises.
     """
     looks = Looks(trio.current_time())
     while True:
@@ -219,6 +229,5 @@ async def _follow(feed: Feed, filesystem: Filesystem, invalidator: Invalidator) 
             if feed.clear():
                 looks.woken(trio.current_time())
         if looks.due(trio.current_time()):
-            with suppress(MemfsError):  # a store that is gone, or a file: who asks next is told
-                await filesystem.refresh()
+            await filesystem.refresh()
             invalidator.drop(filesystem.tree.stale)

@@ -49,10 +49,11 @@ class Contents:
         """The bytes of a file of the size that the kernel was told; those of now, where it is to know that or where
         others are gone. Raises as ``of`` does.
         """
-        told = node.told
-        if node.buffer is None and told is not None and told is not node.head:
+        if node.late():
+            assert node.told is not None
             with suppress(NotFound):
-                return self._of_version(told.version_id)
+                return self._of_version(node.told.version_id)
+            node.told = node.head
         return self.of(node)
 
     def of(self, node: FileNode) -> bytes | bytearray:
@@ -88,6 +89,7 @@ class Contents:
     def buffer(self, node: FileNode) -> bytearray:
         """The working copy that all handles of a file share, made from the head's text where there is none yet."""
         if node.buffer is None:
+            node.starting_point()  # now: when it is committed, the head may be another
             node.buffer = bytearray(self.of(node))
         return node.buffer
 

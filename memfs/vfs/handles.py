@@ -10,13 +10,15 @@ from memfs.vfs.nodes import DirectoryNode, FileNode, Node
 @dataclass(slots=True, eq=False)
 class FileHandle:
     """An open file description. ``pid`` is the thread that opened it, 0 where unknown; ``base`` is what it was last
-    served, and so what the places that it writes at are places in."""
+    served, and so what the places that it writes at are places in; ``seen_at`` is when it was opened or last served, a
+    trio.current_time()."""
 
     number: int
     node: FileNode
     flags: int
     pid: int
     base: Base
+    seen_at: float
 
     @property
     def writable(self) -> bool:

@@ -119,9 +119,12 @@ class FileNode(Node):
         "kernel_size",
         "masked",
         "memory_id",
+        "reading",
         "served",
         "spoiled",
+        "successor",
         "told",
+        "told_base",
         "whole_by",
         "writing",
         "written",
@@ -147,6 +150,8 @@ class FileNode(Node):
         self.kernel_size = 0
         """The size that the kernel was last told, or has come to itself by writing."""
         self.handles = 0
+        self.reading: set[FileHandle] = set()
+        """The open files through which somebody sees what it holds."""
         self.writing: set[FileHandle] = set()
         """The open files that are writable."""
         self.dirty = False
@@ -169,6 +174,10 @@ class FileNode(Node):
         self.told: Head | None = None
         """The head whose size the kernel was last told, None where it knows of none. A read that comes before it has
         asked again is still answered with that text: it would cut another one at the old size, or fill it up."""
+        self.told_base: Base | None = None
+        """The base of those who are served that text, where it is the head's no more."""
+        self.successor: FileNode | None = None
+        """The file that somebody else has put in its place."""
 
     @property
     def scratch(self) -> bool:
@@ -192,13 +201,17 @@ class FileNode(Node):
         """Equal exactly while reads give the same bytes."""
         return ("" if self.head is None else self.head.version_id, self.generation)
 
+    def late(self) -> bool:
+        """Whether the kernel knows of another text than the head's."""
+        return self.buffer is None and self.told is not None and self.told is not self.head
+
     def take_head(self, head: Head) -> None:
         """Stand at this head: times and mode as it keeps them. The buffer is the caller's business."""
         self.head = head
         self.memory_id = head.memory_id
         attributes = head.attributes
         self.mode = FILE_MODE if attributes.mode is None else attributes.mode
-        self.mtime_ns = time_ns(head.updated_at) if attributes.mtime_ns is None else attributes.mtime_ns
+        self.mtime_ns = head.mtime_ns()
         self.ctime_ns = max(time_ns(head.updated_at), self.ctime_ns)
 
     def changed(self, moment: float) -> None:

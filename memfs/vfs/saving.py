@@ -97,6 +97,7 @@ class Saving:
         if node.head is not None:
             node.buffer = node.base = None
             node.take_head(node.head)
+            node.told = node.head
             node.touch(content=False)
             self._tree.stale_inode(node)
         elif node.parent is not None:
@@ -235,6 +236,7 @@ class Saving:
         # Those who hold what was merged go on in that, by its places; who opens the file now has the head's text.
         base.advance(node.head, text if rebased else None, digest if rebased else node.head.sha256)
         node.base = base
+        node.told = node.head
         if node.generation != generation:
             if not node.dirty:
                 self.note_dirty(node)  # written as scratch, which is never dirty
@@ -262,6 +264,7 @@ class Saving:
 
     def _show_head(self, node: FileNode) -> None:
         node.buffer = node.base = None
+        node.told = node.head
         node.generation += 1
         node.served = None  # whatever a kernel has is out of date
         node.touch(content=False)

@@ -212,7 +212,8 @@ class Tree:
     def _update(self, node: FileNode, head: Head) -> None:
         same_text = node.head is not None and node.head.version_id == head.version_id
         if node.dirty:
-            # Somebody else's version is the head now; this writer's text goes on top of it when it is committed.
+            # Somebody else's version is the head now; this writer's text is merged with it when it is committed.
+            node.starting_point()
             node.head = head
             return
         assert node.head is not None
@@ -226,8 +227,11 @@ class Tree:
             successor = FileNode(self.new_inode(head.memory_id, inode))
             successor.take_head(head)
             self.insert(parent, name, successor)
+            node.successor = successor
             return
         if not same_text:
+            if not node.late():
+                node.told_base = node.starting_point()
             node.buffer = node.base = None
         node.take_head(head)
         node.touch(content=False)

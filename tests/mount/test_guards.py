@@ -162,9 +162,7 @@ def test_a_store_that_is_deleted_under_its_mount_is_a_stale_handle(at: Site, not
     for attempt in (lambda: (notes / "a.md").read_text(), lambda: (notes / "b.md").write_text("b")):
         with pytest.raises(OSError, match="Stale file handle"):
             attempt()
-    wait_until(
-        lambda: at.status()[0]["state"] == "deleted", "the store is seen as deleted"
-    )  # the kernel keeps attributes for a second
+    wait_until(lambda: at.status()[0]["state"] == "deleted", "the store is seen as deleted")
     at.run("umount", at.root)
 
 

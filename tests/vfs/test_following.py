@@ -1,13 +1,17 @@
 """Seeing what others do to the store (DESIGN.md 5-8, 11), and losing nothing when both write."""
 
 import errno
+import os
 
 import pytest
+import trio
+from trio.testing import wait_all_tasks_blocked
 
 from memfs.model.errors import StoreArchived
 from memfs.model.mutations import Create, Delete, KeepDirectory, Mutation, Update
+from memfs.vfs import FileHandle, Node
 from memfs.vfs.tree import StaleEntry, StaleInode
-from tests.vfs.harness import APPEND, READ, SAVE, UPDATE, WRITE, Files, in_trio, refused
+from tests.vfs.harness import APPEND, READ, SAVE, UPDATE, WRITE, Files, in_trio, jump, on_mock_clock, refused
 
 ONE, TWO, THREE = (f"mem_01M8NMQFRP7HNTABQQHZR3KZM{n}" for n in range(1, 4))
 
@@ -132,15 +136,86 @@ async def test_7_a_kept_mode_and_an_attribute_are_seen(files: Files, other: File
     assert (other.node("/a").mode, other.node("/d").mode) == (0o600, 0o600)
 
 
-@in_trio
+@on_mock_clock
 async def test_7_a_reader_that_has_it_open_sees_the_new_text(files: Files, other: Files) -> None:
+    """But not while it may be in the middle: programs read in several calls, until there is no more."""
+    await files.write("/a", "old")
+    await other.fs.refresh()
+    reader = await other.open("/a", READ)
+    assert other.get(reader) == b"old"
+    await files.write("/a", "new and longer")
+    await other.fs.refresh()
+    shown = other.fs.shown(reader.node)
+    assert shown is not None
+    assert shown.size == 3
+    assert other.get(reader) == b"old"
+    due = await other.fs.show_late()
+    assert due is not None
+    other.fs.tree.stale.clear()
+    jump(due - trio.current_time())
+    assert await other.fs.show_late() is None
+    assert other.fs.tree.stale == [StaleInode(reader.node.inode)]
+    assert other.fs.shown(reader.node) is reader.node.head
+    assert other.get(reader) == b"new and longer"
+    await other.close(reader)
+
+
+@in_trio
+async def test_7_who_opens_a_file_that_somebody_is_reading_waits_for_them(files: Files, other: Files) -> None:
+    """To close it, for a moment: both would have the same pages."""
     await files.write("/a", "old")
     await other.fs.refresh()
     reader = await other.open("/a", READ)
     await files.write("/a", "new and longer")
-    await other.fs.refresh()
-    assert other.get(reader) == b"new and longer"
+    opened: list[FileHandle] = []
+
+    async def open_it() -> None:
+        opened.append(await other.open("/a", READ))
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(open_it)
+        await wait_all_tasks_blocked()
+        assert opened == []
+        assert other.get(reader) == b"old"
+        await other.close(reader)
+    assert other.get(opened[0]) == b"new and longer"
+    reader = opened[0]
+    await files.write("/a", "newest")  # and not longer than a moment
+    assert await other.read("/a") == "newest"
     await other.close(reader)
+
+
+@in_trio
+async def test_7_the_second_try_of_a_kernel_is_answered(files: Files, other: Files) -> None:
+    """However often others replace the file: the kernel has looked it up after the program's call began."""
+
+    async def replaced() -> Node:
+        """What the kernel finds at a name that is replaced before it opens it."""
+        await other.fs.refresh()
+        node = other.node("/a")
+        other.fs.remember(node)
+        await files.write("/a.tmp", f"text {len(held)}")
+        await files.rename("/a.tmp", "/a")
+        held.append(node)
+        return node
+
+    held: list[Node] = []
+    await files.write("/a", "first")
+    for flags, expected in ((READ, b"text 0"), (WRITE | os.O_TRUNC, b""), (WRITE, b"text 5")):
+        with refused(errno.ESTALE):
+            await other.fs.open((await replaced()).inode, flags, 7)
+        handle = await other.fs.open((await replaced()).inode, flags, 7)
+        assert other.get(handle) == expected
+        if flags != READ:
+            other.put(handle, 0, "saved")
+        await other.close(handle)
+        assert (await files.read("/a")).startswith("text" if flags == READ else "saved")
+        with refused(errno.ESTALE):  # that was one try
+            await other.fs.open(held[-1].inode, flags, 7)
+        other.fs._retries.clear()
+    for node in held:
+        other.fs.forget(node.inode, 1)
+    files.compare_inodes = other.compare_inodes = False
 
 
 @in_trio

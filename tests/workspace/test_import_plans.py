@@ -3,7 +3,7 @@
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from memfs.model.errors import PathConflict, StoreFull, WriteRefused
@@ -178,6 +178,7 @@ names = st.sampled_from(["a", "b", "a.b", "ab"])
 paths = st.lists(names, min_size=1, max_size=3).map(lambda segments: "/" + "/".join(segments))
 
 
+@settings(deadline=None)  # a busy machine's disk takes its time
 @given(there=st.lists(paths, unique=True, max_size=4), given_paths=st.lists(paths, max_size=8))
 def test_whatever_is_there_a_plan_can_be_carried_out(
     tmp_path_factory: pytest.TempPathFactory, there: list[str], given_paths: list[str]
