@@ -1,12 +1,15 @@
-"""How a command is told which stores it gives, with which access, and to which session."""
+"""How a command is told which stores it gives, with which access and which temporaries, and to which session."""
 
 from collections.abc import Callable, Sequence
-from typing import Any, TypeVar, get_args
+from typing import TYPE_CHECKING, Any, TypeVar, get_args
 
 import click
 
 from memfs.cli.context import complete_store
 from memfs.model.records import Access, ConflictPolicy
+
+if TYPE_CHECKING:
+    from memfs.vfs.temporaries import TemporaryNames
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -100,3 +103,44 @@ def session_option(function: Function) -> Function:
     return click.option(
         "--session", "session_id", metavar="ID", help="Attribute changes to this session; else one is made."
     )(function)
+
+
+def temporaries_options(function: Function) -> Function:
+    """The options ``--temporary``, ``--not-temporary`` and ``--no-default-temporaries``, for ``temporary_names``."""
+    decorators = (
+        click.option(
+            "--temporary",
+            "added",
+            multiple=True,
+            metavar="PATTERN",
+            envvar="MEMFS_TEMPORARY",
+            show_envvar=True,
+            help="Names that are scratch in these stores too, like '*.draft'. Repeated for more.",
+        ),
+        click.option(
+            "--not-temporary",
+            "excepted",
+            multiple=True,
+            metavar="PATTERN",
+            envvar="MEMFS_NOT_TEMPORARY",
+            show_envvar=True,
+            help="Names that are memories whatever is said of temporaries. Repeated for more.",
+        ),
+        click.option(
+            "--default-temporaries/--no-default-temporaries",
+            "defaults",
+            default=True,
+            help="Whether what editors and tools are known to make counts. The default is yes.",
+        ),
+    )
+    for decorator in reversed(decorators):
+        function = decorator(function)
+    return function
+
+
+def temporary_names(*, added: tuple[str, ...], excepted: tuple[str, ...], defaults: bool) -> "TemporaryNames":
+    """What the options say. Raises InvalidRequest where a pattern is none."""
+    # Imported late: --help and usage errors answer without loading what a mount needs.
+    from memfs.vfs.temporaries import TemporaryNames, check_names
+
+    return check_names(TemporaryNames(defaults, tuple(dict.fromkeys(added)), tuple(dict.fromkeys(excepted))))

@@ -4,14 +4,26 @@ import os
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
-from memfs.cli.attaching import check_policies, policy_of, policy_option, session_option, stores_option
+from memfs.cli.attaching import (
+    check_policies,
+    policy_of,
+    policy_option,
+    session_option,
+    stores_option,
+    temporaries_options,
+    temporary_names,
+)
 from memfs.cli.context import Invocation, pass_invocation
 from memfs.cli.output import Column, Format, format_option, line, moment, note, write_list
 from memfs.cli.sizes import SizeType
 from memfs.model.records import Access, ConflictPolicy, Session
+
+if TYPE_CHECKING:
+    from memfs.vfs.temporaries import TemporaryNames
 
 DEFAULT_ROOT = Path("/mnt/memory")
 DEFAULT_SCRATCH_BYTES = 64 * 1024 * 1024
@@ -39,6 +51,7 @@ DEFAULT_SCRATCH_BYTES = 64 * 1024 * 1024
     default=None,
     help="Let other users in, as far as file permissions let them. The default for root.",
 )
+@temporaries_options
 @pass_invocation
 def mount(
     invocation: Invocation,
@@ -49,6 +62,9 @@ def mount(
     scratch_size: int | None,
     foreground: bool,
     allow_other: bool | None,
+    added: tuple[str, ...],
+    excepted: tuple[str, ...],
+    defaults: bool,
 ) -> None:
     """Mount stores as directories of plain files.
 
@@ -58,6 +74,7 @@ def mount(
     \b
     Example:
       memfs mount -s notes -s team-standards:read_only
+      memfs mount -s notes --root ./drafts --temporary '*.draft' --not-temporary 'keep*'
       ls /mnt/memory
     """
     from memfs.mount import control
@@ -67,6 +84,7 @@ def mount(
     from memfs.mount.supervisor import Plan
 
     check_policies(stores, policies)
+    names = temporary_names(added=added, excepted=excepted, defaults=defaults)
     root = real_root(root)
     if scratch_size is None:
         scratch_size = DEFAULT_SCRATCH_BYTES
@@ -91,6 +109,7 @@ def mount(
                 session=session,
                 scratch_size=scratch_size,
                 allow_other=allow_other,
+                temporaries=names,
             )
 
             def announce() -> None:
@@ -209,6 +228,10 @@ def status(format_: Format) -> None:
     )
     if format_ == "table":
         for mount in mounts:
+            said = _temporaries(mount.temporaries)
+            if said:
+                line(f"temporaries of {mount.path}: {said}")
+        for mount in mounts:
             for refusal in mount.refusals:
                 line(f"refused {moment(refusal.at)} {mount.path}{refusal.path}: {refusal.reason}")
             for conflict in mount.conflicts:
@@ -216,3 +239,14 @@ def status(format_: Format) -> None:
                     f"conflict {moment(conflict.at)} {mount.path}{conflict.path}: lines that another session had saved"
                     f" gave way in {conflict.version_id}; compare with 'memfs version diff'"
                 )
+
+
+def _temporaries(names: "TemporaryNames") -> str:
+    """What of a mount's temporaries is not the default."""
+    parts = [] if names.defaults else ["none of the defaults"]
+    parts += [
+        f"{word} {' '.join(patterns)}"
+        for word, patterns in (("also", names.added), ("not", names.excepted))
+        if patterns
+    ]
+    return ", ".join(parts)

@@ -17,6 +17,7 @@ from memfs.mount.refusals import Refusal, read_refusals
 from memfs.mount.root import Root, unmount
 from memfs.mount.runtime import RootRecord, RootState, records
 from memfs.mount.supervisor import STOP_SECONDS, Plan, Supervisor, configure_log
+from memfs.vfs.temporaries import TemporaryNames
 from memfs.workspace import VersionFilter, Workspace
 
 log = logging.getLogger(__name__)
@@ -174,6 +175,7 @@ class MountStatus:
     state: str
     log: str
     database: str
+    temporaries: TemporaryNames
     refusals: list[Refusal]
     """The newest writes that a guard refused, oldest first."""
     conflicts: list[Conflict]
@@ -204,6 +206,7 @@ def status() -> list[MountStatus]:
                     state=condition,
                     log=os.fspath(state.log_path),
                     database=record.database,
+                    temporaries=record.temporaries,
                     refusals=read_refusals(state.refusals_path(Path(mount.path).name)),
                     conflicts=_conflicts(Path(record.database), mount.memory_store_id, record.session_id),
                 )

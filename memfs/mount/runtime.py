@@ -20,6 +20,7 @@ from pathlib import Path
 from memfs.model.errors import MountFailed
 from memfs.model.records import Access
 from memfs.mount.processes import kind_at
+from memfs.vfs.temporaries import DEFAULT_NAMES, TemporaryNames
 
 log = logging.getLogger(__name__)
 
@@ -47,6 +48,8 @@ class RootRecord:
     existed: bool
     tmpfs: bool
     mounts: tuple[MountRecord, ...]
+    temporaries: TemporaryNames = DEFAULT_NAMES
+    """What the mounts take for temporaries; the defaults in a record of a memfs that knew no others."""
 
 
 def _in_memory(path: Path, *, shared: bool) -> Path:
@@ -207,6 +210,10 @@ class RootState:
 def _parse(text: str) -> RootRecord:
     fields = json.loads(text)
     fields["mounts"] = tuple(MountRecord(**mount) for mount in fields["mounts"])
+    names = fields.get("temporaries")
+    if names is not None:
+        patterns = {key: tuple(names[key]) for key in ("added", "excepted")}
+        fields["temporaries"] = TemporaryNames(names["defaults"], **patterns)
     return RootRecord(**fields)
 
 

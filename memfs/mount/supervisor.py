@@ -20,6 +20,7 @@ from memfs.mount.processes import asked, set_process_name
 from memfs.mount.root import Root, make_store_directory, plan_root, prepare_root, unguarded, unmount
 from memfs.mount.runtime import MountRecord, RootRecord, RootState
 from memfs.mount.worker import StoreMount
+from memfs.vfs.temporaries import DEFAULT_NAMES, TemporaryNames
 from memfs.workspace import Workspace
 
 log = logging.getLogger(__name__)
@@ -43,6 +44,7 @@ class Plan:
     session: Session
     scratch_size: int
     allow_other: bool
+    temporaries: TemporaryNames = DEFAULT_NAMES
 
 
 @dataclass(slots=True)
@@ -81,6 +83,7 @@ class Supervisor:
                     session_id=self.plan.session.id,
                     allow_other=self.plan.allow_other,
                     refusals=self.state.refusals_path(Path(attachment.mount_path).name),
+                    temporaries=self.plan.temporaries,
                 )
             )
             for attachment in self.plan.session.attachments
@@ -164,6 +167,7 @@ class Supervisor:
                 place=os.fspath(self._root.place),
                 existed=self._root.existed,
                 tmpfs=self._root.tmpfs,
+                temporaries=self.plan.temporaries,
                 mounts=tuple(
                     MountRecord(
                         path=os.fspath(self.plan.root / store.mount.path.name),

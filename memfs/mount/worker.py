@@ -18,7 +18,8 @@ from memfs.mount.invalidation import Invalidator
 from memfs.mount.operations import StoreOperations, mount_options
 from memfs.mount.processes import die_with_parent, holds_open, same_process, set_process_name
 from memfs.mount.refusals import Refusals
-from memfs.vfs import Filesystem
+from memfs.vfs import Filesystem, Temporaries
+from memfs.vfs.temporaries import DEFAULT_NAMES, TemporaryNames
 from memfs.workspace import Feed, Looks, Workspace
 from memfs.workspace.accesses import RECORD_SECONDS
 
@@ -53,6 +54,7 @@ class StoreMount:
     session_id: str
     allow_other: bool
     refusals: Path
+    temporaries: TemporaryNames = DEFAULT_NAMES
 
 
 def ending_signals() -> set[signal.Signals]:
@@ -78,6 +80,7 @@ def serve(mount: StoreMount, ready: int, parent: int) -> int:
         invalidator = Invalidator()
         filesystem = Filesystem(
             attached,
+            temporaries=Temporaries(mount.temporaries),
             holds_open=holds_open,
             same_process=same_process,
             refused=Refusals(mount.refusals).add,

@@ -260,9 +260,6 @@ class Filesystem:
         check_path(child_path(directory, text))
         return directory, text
 
-    def _is_scratch_name(self, name: str, flags: int) -> bool:
-        return self.temporaries.match(name, exclusive=bool(flags & os.O_EXCL))
-
     async def mkdir(self, parent: int, name: bytes, mode: int) -> DirectoryNode:
         """Make a directory that is kept for its own sake."""
         self._writable()
@@ -324,7 +321,8 @@ class Filesystem:
         node = FileNode(0, stat.S_IMODE(mode), time.time_ns())
         node.buffer = bytearray()
         node.whole_by = pid
-        if self._is_scratch_name(name, flags):
+        exclusive = bool(flags & os.O_EXCL)
+        if self.temporaries.made(name, exclusive=exclusive, mode=mode, beside=directory.children):
             node.inode = self.tree.new_inode()
         else:
             aside = self.asides.take(path)

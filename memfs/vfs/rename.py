@@ -119,9 +119,9 @@ class Rename:
         if isinstance(target, DirectoryNode):
             raise os_error(errno.EISDIR)
         assert target is None or isinstance(target, FileNode)
-        # A name made by rename is judged by the plain patterns: nobody says O_EXCL here. What is a memory stays one.
+        # A name made by rename is judged without a way of making: nobody says O_EXCL here. What is a memory stays one.
         onto_memory = target is not None and not target.scratch
-        becomes_memory = onto_memory or not self.parts.temporaries.match(self.new_name, exclusive=False)
+        becomes_memory = onto_memory or not self.parts.temporaries.renamed(self.new_name, self.new_parent.children)
         if not becomes_memory:
             await self._to_scratch(source, target)
         elif target is not None and target.memory_id is not None and target.head is not None:

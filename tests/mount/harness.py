@@ -158,6 +158,16 @@ class Site:
         """The process that serves a store."""
         return next(int(mount["pid"]) for mount in self.status() if mount["name"] == name)
 
+    def restart_worker(self, name: str) -> None:
+        """Kill the process that serves a store, and wait until its store is mounted again."""
+        before = self.worker(name)
+        kill(before)
+
+        def back() -> bool:
+            return any(m["name"] == name and m["pid"] != before and m["state"] == "mounted" for m in self.status())
+
+        wait_until(back, f"{name} is mounted again")
+
     def history(self, store: str, path: str | None = None) -> list[MemoryVersion]:
         """Versions, oldest first, with content."""
         with Workspace.open(self.db, read_only=True) as workspace:

@@ -595,7 +595,7 @@ def test_links_and_devices_are_refused_and_chown_is_quiet(at: Site, notes: Path,
 def test_editor_temporaries_are_scratch(at: Site, notes: Path) -> None:
     """13: any bytes, unversioned, uncounted, gone at unmount."""
     before = os.statvfs(notes).f_ffree
-    for name in (".n.md.swp", "n.md~", "#n.md#", "4913", ".n.md.un~"):
+    for name in (".n.md.swp", "n.md~", "#n.md#", "n.md.tmp", ".n.md.un~"):
         (notes / name).write_bytes(bytes(range(256)) * 15)
         assert (notes / name).read_bytes() == bytes(range(256)) * 15
     assert os.statvfs(notes).f_ffree == before

@@ -108,7 +108,7 @@ def path_of(tree: dict[str, Entry], inode: int) -> str:
 
 def is_scratch(path: str) -> bool:
     """Whether a file of this path is an editor temporary."""
-    return _temporaries.match(PurePosixPath(path).name, exclusive=False)
+    return _temporaries.plain(PurePosixPath(path).name)
 
 
 def is_text(data: bytes) -> bool:
