@@ -203,8 +203,9 @@ def status(format_: Format) -> None:
     """Show what is mounted, for which session, and whether it answers.
 
     The state is mounted, silent (it does not answer), deleted (its store is), unmounted (taken down from outside) or
-    dead (its supervisor is gone; 'memfs umount' clears it away). Below, the newest writes that a store's guards
-    refused, and why; and the newest saves of the session in which lines that another one had saved gave way.
+    dead (its supervisor is gone; 'memfs umount' clears it away). Below, what a mount takes for temporaries where
+    that is not the default; its newest operations that were refused, and why; and the newest saves of the session
+    in which lines that another one had saved gave way.
 
     \b
     Example:
@@ -233,7 +234,8 @@ def status(format_: Format) -> None:
                 line(f"temporaries of {mount.path}: {said}")
         for mount in mounts:
             for refusal in mount.refusals:
-                line(f"refused {moment(refusal.at)} {mount.path}{refusal.path}: {refusal.reason}")
+                what = f"{refusal.reason} ({refusal.operation}, {refusal.errno})"
+                line(f"refused {moment(refusal.at)} {mount.path}{refusal.path}: {what}")
             for conflict in mount.conflicts:
                 line(
                     f"conflict {moment(conflict.at)} {mount.path}{conflict.path}: lines that another session had saved"

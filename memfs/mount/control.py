@@ -177,7 +177,7 @@ class MountStatus:
     database: str
     temporaries: TemporaryNames
     refusals: list[Refusal]
-    """The newest writes that a guard refused, oldest first."""
+    """The newest operations that were refused or failed, oldest first."""
     conflicts: list[Conflict]
     """The newest conflicts, oldest first."""
 

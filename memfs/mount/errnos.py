@@ -65,4 +65,4 @@ ERRNO: dict[type[MemfsError], int] = {
 
 def errno_of(error: MemfsError) -> int:
     """The errno that a tool can act on."""
-    return ERRNO[type(error)]
+    return next(ERRNO[cls] for cls in type(error).__mro__ if cls in ERRNO)

@@ -2,6 +2,7 @@
 
 import errno
 import functools
+import inspect
 import logging
 import os
 import stat
@@ -11,12 +12,12 @@ from typing import Any, Concatenate, ParamSpec, TypeVar, cast
 
 import pyfuse3
 
-from memfs.model.errors import MemfsError
+from memfs.model.errors import MemfsError, NotFound, WriteRefused
 from memfs.mount.errnos import errno_of
 from memfs.mount.invalidation import Invalidator
+from memfs.mount.refusals import Refusals
 from memfs.vfs import DirectoryNode, FileHandle, FileNode, Filesystem, Node, StaleInode
-
-log = logging.getLogger(__name__)
+from memfs.vfs.errors import os_error
 
 FOLLOWED_SECONDS = 86_400.0
 """How long a kernel may trust attributes and names where it is told of each change. A name that is not there it never
@@ -29,14 +30,18 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 _EXPECTED = frozenset({errno.ENOENT, errno.EEXIST, errno.ENOTEMPTY, errno.ENOTDIR, errno.EISDIR, errno.ESTALE})
-"""What programs provoke all the time while they look around; not worth a line in the log."""
+"""What programs provoke all the time while they look around; only told where there is more to say than that."""
 
 
 def handler(
     function: Callable[Concatenate["StoreOperations", P], Coroutine[Any, Any, R]],
 ) -> Callable[Concatenate["StoreOperations", P], Coroutine[Any, Any, R]]:
-    """Guard a request handler: every exception becomes an errno, and none ends the mount."""
+    """Guard a request handler: every exception becomes an errno, and none ends the mount.
+
+    What a rule refuses is told with the rule, what went wrong with its traceback.
+    """
     operation = function.__name__
+    names = list(inspect.signature(function).parameters)[1:]
 
     @functools.wraps(function)
     async def guarded(self: "StoreOperations", *args: P.args, **kwargs: P.kwargs) -> R:
@@ -46,16 +51,19 @@ def handler(
             raise
         except MemfsError as error:
             number = errno_of(error)
-            if number not in _EXPECTED:
-                log.info("refused operation=%s errno=%s reason=%s", operation, errno.errorcode[number], error)
+            if not isinstance(error, NotFound) and not (operation == "lookup" and number == errno.ENAMETOOLONG):
+                level = logging.WARNING if isinstance(error, WriteRefused) else logging.INFO
+                path = self.place(dict(zip(names, args, strict=False), **kwargs))
+                self.refusals.add(path, operation, number, str(error), level=level)
             raise pyfuse3.FUSEError(number) from None
         except OSError as error:
             number = error.errno or errno.EIO
-            if number not in _EXPECTED:
-                log.info("refused operation=%s errno=%s reason=%s", operation, errno.errorcode.get(number), error)
+            if number not in _EXPECTED or error.filename is not None:
+                path = self.place(dict(zip(names, args, strict=False), **kwargs))
+                self.refusals.add(path, operation, number, str(error.filename or error.strerror or error))
             raise pyfuse3.FUSEError(number) from None
-        except Exception:
-            log.exception("failed operation=%s errno=EIO", operation)
+        except Exception as error:
+            self.refusals.fault(self.place(dict(zip(names, args, strict=False), **kwargs)), operation, error)
             raise pyfuse3.FUSEError(errno.EIO) from None
         finally:
             self.invalidator.drop(self.filesystem.tree.stale)
@@ -70,14 +78,52 @@ class StoreOperations(pyfuse3.Operations):
     supports_dot_lookup = False
     enable_writeback_cache = False
 
-    def __init__(self, filesystem: Filesystem, invalidator: Invalidator, *, uid: int, gid: int, followed: bool) -> None:
+    def __init__(
+        self,
+        filesystem: Filesystem,
+        invalidator: Invalidator,
+        refusals: Refusals,
+        *,
+        uid: int,
+        gid: int,
+        followed: bool,
+    ) -> None:
         """``uid`` and ``gid`` own every file; ``followed`` is whether commits elsewhere are noticed by themselves."""
         super().__init__()
+        self.refusals = refusals
         self.filesystem = filesystem
         self.invalidator = invalidator
         self.followed = followed
         self.uid = uid
         self.gid = gid
+
+    def place(self, request: dict[str, Any]) -> str:
+        """Where in the store a request is about something, by its handler's arguments; a rename's is its new name.
+
+        Never raises.
+        """
+        try:
+            match request:
+                case (
+                    {"parent_inode_new": parent, "name_new": name}
+                    | {"new_parent_inode": parent, "new_name": name}
+                    | {"parent_inode": parent, "name": name}
+                ):
+                    return self._child(parent, name)
+                case {"inode": int(inode)}:
+                    return _path(self.filesystem.node(inode))
+                case {"fh": int(number)}:
+                    handles = (self.filesystem.file, self.filesystem.open_directory)
+                    for handle in handles:
+                        with suppress(OSError):
+                            return _path(handle(number).node)
+        except Exception:
+            # Told of a request that failed already: whatever is wrong with the tree, the mount must live on.
+            return "?"
+        return "?" if request.keys() - {"ctx"} else "/"
+
+    def _child(self, parent: int, name: bytes) -> str:
+        return f"{_path(self.filesystem.node(parent)).rstrip('/')}/{os.fsdecode(name)}"
 
     def _attributes(self, node: Node) -> pyfuse3.EntryAttributes:
         entry = pyfuse3.EntryAttributes()
@@ -135,8 +181,12 @@ class StoreOperations(pyfuse3.Operations):
         return self._known(self.filesystem.lookup(parent_inode, name))
 
     async def forget(self, inode_list: Sequence[tuple[int, int]]) -> None:
+        # No handler: nobody waits for an answer, and a FUSEError too would end the mount.
         for inode, count in inode_list:
-            self.filesystem.forget(inode, count)
+            try:
+                self.filesystem.forget(inode, count)
+            except Exception as error:
+                self.refusals.fault(self.place({"inode": inode}), "forget", error)
 
     @handler
     async def mkdir(
@@ -154,13 +204,18 @@ class StoreOperations(pyfuse3.Operations):
     async def symlink(
         self, parent_inode: int, name: bytes, target: bytes, ctx: pyfuse3.RequestContext
     ) -> pyfuse3.EntryAttributes:
-        raise pyfuse3.FUSEError(errno.EPERM)
+        raise self._no_link(name)
 
     @handler
     async def link(
         self, inode: int, new_parent_inode: int, new_name: bytes, ctx: pyfuse3.RequestContext
     ) -> pyfuse3.EntryAttributes:
-        raise pyfuse3.FUSEError(errno.EPERM)
+        raise self._no_link(new_name)
+
+    def _no_link(self, name: bytes) -> OSError | pyfuse3.FUSEError:
+        if self.filesystem.temporaries.plain(os.fsdecode(name)):
+            return pyfuse3.FUSEError(errno.EPERM)  # an editor's lock or backup, at each save; it has another way
+        return os_error(errno.EPERM, "a store holds regular files and directories, no links: make a copy")
 
     @handler
     async def unlink(self, parent_inode: int, name: bytes, ctx: pyfuse3.RequestContext) -> None:
@@ -181,7 +236,7 @@ class StoreOperations(pyfuse3.Operations):
         ctx: pyfuse3.RequestContext,
     ) -> None:
         if flags & ~(pyfuse3.RENAME_NOREPLACE | pyfuse3.RENAME_EXCHANGE):
-            raise pyfuse3.FUSEError(errno.EINVAL)
+            raise os_error(errno.EINVAL, "of the flags of renameat2 only NOREPLACE and EXCHANGE work here")
         await self.filesystem.rename(
             parent_inode_old,
             name_old,
@@ -317,6 +372,10 @@ class StoreOperations(pyfuse3.Operations):
     @handler
     async def fsyncdir(self, fh: int, datasync: bool) -> None:
         await self.filesystem.sync()
+
+
+def _path(node: Node) -> str:
+    return node.path() if node.attached else f"{node.name} (removed)"
 
 
 def _forget_attributes(inode: int) -> None:

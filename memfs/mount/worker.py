@@ -83,13 +83,13 @@ def serve(mount: StoreMount, ready: int, parent: int) -> int:
             temporaries=Temporaries(mount.temporaries),
             holds_open=holds_open,
             same_process=same_process,
-            refused=Refusals(mount.refusals).add,
             stale_name=invalidator.concerns,
         )
         feed = _feed(workspace)
         operations = StoreOperations(
             filesystem,
             invalidator,
+            Refusals(mount.refusals),
             uid=os.getuid(),
             gid=os.getgid(),
             followed=feed is not None,
@@ -101,6 +101,7 @@ def serve(mount: StoreMount, ready: int, parent: int) -> int:
     try:
         asked = trio.run(_serve, workspace, operations, feed, ready)
     finally:
+        operations.refusals.close()
         invalidator.close()
         if feed is not None:
             feed.close()
@@ -200,6 +201,7 @@ async def _serve(workspace: Workspace, operations: StoreOperations, feed: Feed |
         nursery.start_soon(commit_aged)
         nursery.start_soon(show_late)
         nursery.start_soon(keep_up)
+        nursery.start_soon(operations.refusals.keep)
         invalidator.start()
         os.write(ready, b"ok\n")
         os.close(ready)

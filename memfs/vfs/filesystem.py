@@ -344,7 +344,7 @@ class Filesystem:
         """Make an empty regular file; anything else is EPERM."""
         self._writable()
         if not stat.S_ISREG(mode):
-            raise os_error(errno.EPERM)
+            raise os_error(errno.EPERM, "a store holds regular files and directories, no pipes, sockets or devices")
         async with self.transactions.making():
             directory, text = self.target(parent, name)
             if text in directory.children:
@@ -714,7 +714,7 @@ class Filesystem:
         end = offset + len(data)
         if node.scratch:
             if end > self.scratch.limit:
-                raise os_error(errno.EFBIG)
+                raise os_error(errno.EFBIG, f"scratch files may hold {self.scratch.limit} bytes together")
         elif end > MAX_CONTENT_BYTES:
             # What was written before this must not be committed as if it were the whole.
             node.spoiled = node.dirty

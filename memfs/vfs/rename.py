@@ -109,7 +109,7 @@ class Rename:
         above: Node | None = into
         while above is not None:
             if above is moving:
-                raise os_error(errno.EINVAL)
+                raise os_error(errno.EINVAL, "a directory cannot be moved into itself")
             above = above.parent
 
     # Files
@@ -270,7 +270,7 @@ class Rename:
         for node in (self.source, target):
             if isinstance(node, FileNode) and node.scratch:
                 # Two names, one of them no memory: nobody exchanges those but by plain renames.
-                raise os_error(errno.EINVAL)
+                raise os_error(errno.EINVAL, "a temporary cannot be exchanged with another file: rename it")
         mutations = self._moves(self.source, self.old_path, self.new_path)
         mutations += self._moves(target, self.new_path, self.old_path)
         applied = await self._commit(mutations)
