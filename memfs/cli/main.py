@@ -58,6 +58,12 @@ def _status() -> click.Command:
     return status
 
 
+def _stat() -> click.Command:
+    from memfs.cli.stat import stat
+
+    return stat
+
+
 def _tool() -> click.Command:
     from memfs.cli.tool import tool
 
@@ -96,6 +102,7 @@ COMMANDS: dict[str, Callable[[], click.Command]] = {
     "mount": _mount,
     "umount": _umount,
     "status": _status,
+    "stat": _stat,
     "tool": _tool,
     "mcp": _mcp,
     "serve": _serve,

@@ -34,6 +34,15 @@ def derived_inode(identity: str) -> int:
     return number if number > ROOT_INODE else number + 2
 
 
+SCRATCH_INODES = 1 << 62
+"""Set in the numbers of files that are made as scratch, and in no derived one."""
+
+
+def is_scratch_inode(inode: int) -> bool:
+    """Whether a file was made as scratch: one that is no memory by now still is."""
+    return bool(inode & SCRATCH_INODES)
+
+
 class Node:
     """What files and directories share. Times are nanoseconds since the epoch."""
 

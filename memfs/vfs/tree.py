@@ -10,7 +10,16 @@ from dataclasses import dataclass
 from memfs.model import ids
 from memfs.model.paths import split
 from memfs.model.records import Changes, Directory, FileAttributes, Head, Snapshot, time_ns
-from memfs.vfs.nodes import DIRECTORY_MODE, FILE_MODE, ROOT_INODE, DirectoryNode, FileNode, Node, derived_inode
+from memfs.vfs.nodes import (
+    DIRECTORY_MODE,
+    FILE_MODE,
+    ROOT_INODE,
+    SCRATCH_INODES,
+    DirectoryNode,
+    FileNode,
+    Node,
+    derived_inode,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +58,7 @@ class Tree:
     # Nodes
 
     def new_inode(self, identity: str | None = None, wanted: int | None = None) -> int:
-        """A free inode number: the wanted one, the one derived from a lasting identity, or any.
+        """A free inode number: the wanted one, the one derived from a lasting identity, or any; of scratch without one.
 
         A number that a kernel may still know is never given out again.
         """
@@ -57,7 +66,7 @@ class Tree:
             if candidate is not None and candidate not in self.by_inode:
                 return candidate
         while True:
-            number = secrets.randbits(62)
+            number = secrets.randbits(62) | (SCRATCH_INODES if identity is None else 0)
             if number > ROOT_INODE and number not in self.by_inode:
                 return number
 
