@@ -9,6 +9,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
+from hashlib import sha256
 from pathlib import Path
 
 import pytest
@@ -53,7 +54,9 @@ def user(open_device: None, prefix: tuple[str, ...]) -> Iterator[Site]:
         with site(home, prefix=prefix, HOME=str(home), XDG_RUNTIME_DIR=str(runtime)) as made:
             made.store("notes")
             yield made
-        assert not list(Path("/dev/shm").glob(f"memfs-{NOBODY.pw_uid}-*"))
+        # Its own alone: others may have mounts of this user on the machine at the same time.
+        place = sha256(os.fsencode(made.root)).hexdigest()[:24]
+        assert not list(Path("/dev/shm").glob(f"memfs-{NOBODY.pw_uid}-{place}*"))
     finally:
         shutil.rmtree(home)
 
@@ -84,6 +87,8 @@ def test_a_user_mounts_works_and_unmounts(user: Site) -> None:
     assert "Read-only file system" in done.stderr
     assert done.stdout.splitlines()[-1] == "nobody"
     assert user.heads("notes") == {"/kept.md": b"kept\n"}
+    (memory,) = {version.memory_id for version in user.history("notes", "/kept.md")}
+    assert user.run("stat", "-q", user.root / "notes" / "kept.md").stdout == f"{memory}\n"
     user.run("umount", user.root)
     user.nothing_left()
     assert not user.root.exists()
