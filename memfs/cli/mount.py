@@ -235,7 +235,9 @@ def status(format_: Format) -> None:
         for mount in mounts:
             for refusal in mount.refusals:
                 what = f"{refusal.reason} ({refusal.operation}, {refusal.errno})"
-                line(f"refused {moment(refusal.at)} {mount.path}{refusal.path}: {what}")
+                # What is no path is a file that has none any more.
+                between = "" if refusal.path.startswith("/") else " "
+                line(f"refused {moment(refusal.at)} {mount.path}{between}{refusal.path}: {what}")
             for conflict in mount.conflicts:
                 line(
                     f"conflict {moment(conflict.at)} {mount.path}{conflict.path}: lines that another session had saved"

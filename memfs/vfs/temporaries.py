@@ -102,12 +102,12 @@ def _any(_part: str) -> bool:
 class Companion:
     """A form of names that hold the name of the file beside them that is being saved: BEFORE NAME BETWEEN DRAWN AFTER.
 
-    ``drawn`` is a class of characters and ``lengths`` how many of them there are, at least and at most; ``judge`` says
-    whether they look drawn. ``exclusive`` and ``private`` are those of Shape.
+    ``drawn`` says whether a text is of the ASCII characters that are drawn, ``lengths`` how many of them there are, at
+    least and at most, and ``judge`` whether they look drawn. ``exclusive`` and ``private`` are those of Shape.
     """
 
     whose: str
-    drawn: str
+    drawn: Judge
     lengths: tuple[int, int]
     judge: Judge
     before: str = ""
@@ -124,7 +124,7 @@ class Companion:
         shortest, longest = self.lengths
         for length in range(shortest, min(longest, len(inner) - 1) + 1):
             saved, part = inner[:-length], inner[-length:]
-            if not re.fullmatch(f"{self.drawn}+", part):
+            if not (part.isascii() and self.drawn(part)):
                 return False  # nor will a longer one be
             if saved.endswith(self.between) and saved[: len(saved) - len(self.between)] in beside and self.judge(part):
                 return True
@@ -132,14 +132,16 @@ class Companion:
 
 
 COMPANIONS = (
-    Companion("write-file-atomic (npm)", "[0-9]", (7, 10), _number, between=".", exclusive=False),
-    Companion("GLib, Qt and KDE", "[A-Za-z0-9]", (6, 6), _random, between=".", exclusive=True),
-    Companion("GNU patch", "[A-Za-z0-9]", (6, 6), _random, between=".o", exclusive=True),
-    Companion("renameio (Go)", "[0-9]", (6, 19), _number, before=".", exclusive=True),
-    Companion("os.CreateTemp (Go)", "[0-9]", (6, 10), _number, exclusive=True, private=True),
-    Companion("os.CreateTemp (Go)", "[0-9]", (6, 10), _number, before=".", between=".", exclusive=True, private=True),
-    Companion("busybox sed", "[A-Za-z0-9]", (6, 6), _random, exclusive=True, private=True),
-    Companion("helix", "[A-Za-z0-9]", (6, 6), _any, after=".bck"),
+    Companion("write-file-atomic (npm)", str.isdecimal, (7, 10), _number, between=".", exclusive=False),
+    Companion("GLib, Qt and KDE", str.isalnum, (6, 6), _random, between=".", exclusive=True),
+    Companion("GNU patch", str.isalnum, (6, 6), _random, between=".o", exclusive=True),
+    Companion("renameio (Go)", str.isdecimal, (6, 19), _number, before=".", exclusive=True),
+    Companion("os.CreateTemp (Go)", str.isdecimal, (6, 10), _number, exclusive=True, private=True),
+    Companion(
+        "os.CreateTemp (Go)", str.isdecimal, (6, 10), _number, before=".", between=".", exclusive=True, private=True
+    ),
+    Companion("busybox sed", str.isalnum, (6, 6), _random, exclusive=True, private=True),
+    Companion("helix", str.isalnum, (6, 6), _any, after=".bck"),
 )
 """Forms that are told by the file beside them too."""
 

@@ -303,7 +303,7 @@ def test_an_unexpected_exception_is_eio_and_the_mount_lives_on(at: Site, notes: 
         check=True,
         timeout=LIMIT,
     )
-    at.expected_log += ["failed operation=read errno=EIO", "Traceback"]
+    at.expected_log += ["failed path=/a.md operation=read errno=EIO", "Traceback"]
     (directory,) = at.mount("notes")
     with pytest.raises(OSError, match="Input/output error"):
         (directory / "a.md").read_bytes()
