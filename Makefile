@@ -17,8 +17,8 @@ ARGS ?=
 # Cases of others: faults that people met on comparable filesystems, and a program `run` that runs them in a directory.
 CASES ?= ../shared/cases
 
-.PHONY: help demo test test-fast test-programs bench-history bench-sync load-api fuzz-api fuzz-mount cases install lint \
-	type format docs clean
+.PHONY: help demo test test-fast test-programs bench-history bench-sync load-api fuzz-api fuzz-mount cases stress \
+	install lint type format docs clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-13s %s\n", $$1, $$2 }' Makefile
@@ -63,6 +63,11 @@ fuzz-mount: install ## Compare random file operations on a mount and a tmpfs (mi
 cases: install ## Run cases of others in a fresh mounted store (CASES=DIRECTORY has them, ARGS='A01 H03' chooses)
 	@echo 'cases: mounting a store and running the cases of $(CASES) in it'
 	$(VENV_PYTHON) scripts/cases '$(CASES)' $(ARGS)
+
+stress: install ## Put stress-ng, fio and bonnie++ on a mount, beside a tmpfs (minutes; ARGS='rename fio' chooses)
+	@scripts/install-stressors
+	@echo 'stress: working on a mount and a tmpfs at once, then looking at what is left'
+	$(VENV_PYTHON) scripts/stress $(ARGS)
 
 install: ## Install missing system packages, and memfs with its tools in .venv
 	@scripts/setup
