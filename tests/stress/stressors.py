@@ -73,7 +73,7 @@ STRESSORS = (
     Stressor("inotify"),
     _small("iomix"),
     Stressor("ioprio"),
-    Stressor("lease"),
+    Stressor("lease", times=5),
     Stressor("link", note="EPERM", refused="link calls not allowed on the filesystem"),
     Stressor("lockf"),
     Stressor("mknod", note="regular files are made, devices and sockets are EPERM"),
