@@ -17,8 +17,8 @@ ARGS ?=
 # Cases of others: faults that people met on comparable filesystems, and a program `run` that runs them in a directory.
 CASES ?= ../shared/cases
 
-.PHONY: help demo test test-fast test-programs bench-history bench-sync load-api fuzz-api fuzz-mount cases stress \
-	install lint type format docs clean
+.PHONY: help demo test test-fast test-programs bench bench-quick bench-history bench-sync load-api fuzz-api fuzz-mount \
+	cases stress install lint type format docs clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-13s %s\n", $$1, $$2 }' Makefile
@@ -35,10 +35,8 @@ test-fast: install ## Run the tests that need no mount
 	@echo 'test-fast: running the tests that need no mount'
 	$(VENV_PYTHON) -bb -m pytest $(IN_PARALLEL) -m 'not mount' $(ARGS)
 
-test-programs: install ## Install editors and tools from Debian, and try them on a mount beside a disk
-	@scripts/install-programs
-	@echo 'test-programs: running each program on a mount and on a disk, and comparing'
-	$(VENV_PYTHON) -bb -m pytest $(IN_PARALLEL) -m programs tests/programs $(ARGS)
+.PHONY: help demo test test-fast test-programs bench bench-quick bench-history bench-sync load-api fuzz-api fuzz-mount \
+	cases stress install lint type format docs clean
 
 bench-history: install ## Compare a store of 1,000,000 versions with one of 2,000 (minutes; ARGS='--db FILE' keeps it)
 	@echo 'bench-history: making both stores and measuring'
