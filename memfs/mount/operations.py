@@ -325,6 +325,10 @@ class StoreOperations(pyfuse3.Operations):
 
     @handler
     async def flush(self, fh: int) -> None:
+        if self.filesystem.read_only:
+            # "Not needed": nothing is written here that a close could commit, so the kernel shall not ask again, for as
+            # long as the mount lasts. close() returns 0 all the same, and each open costs one question less.
+            raise pyfuse3.FUSEError(errno.ENOSYS)
         try:
             await self.filesystem.flush(fh)
         finally:
