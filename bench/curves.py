@@ -48,7 +48,7 @@ def by_memories(measuring: Measuring) -> list[Curve]:
         place = measuring.place.beside(f"memories-{number}", memories=number, size=measuring.plan.size)
         for (kind, name), values in _calls(measuring, place, tuple(CALLS)).items():
             found[kind].add(name, number, values)
-        seconds, resident = measuring.start(place, ["full"], measuring.plan.curve_rounds)
+        seconds, resident = measuring.start(place, ["full"], -(-measuring.plan.curve_rounds // 2))
         started.add("memfs", number, seconds)
         memory.add("memfs, all read: RSS", number, resident["read"]["rss"])
         memory.add("memfs, all read: PSS", number, resident["read"]["pss"])

@@ -21,7 +21,7 @@ class Plan:
     versions: int = 1_000_000
     history_rounds: int = 300
     history_memories: int = 1_000
-    curve_rounds: int = 5
+    curve_rounds: int = 4
     curve_memories: tuple[int, ...] = (10, 30, 100, 300, 1_000, 2_000)
     curve_versions: tuple[int, ...] = (10_000, 100_000)
     """Beside those that every memory has, and ``versions``."""

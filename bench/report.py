@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from bench.figures import Spread
-from bench.rows import Row
+from bench.rows import Curve, Row
 
 
 def number(value: float) -> str:
@@ -64,9 +64,19 @@ def memory_table(rows: Sequence[Row]) -> list[tuple[str, ...]]:
     return [("memory of a worker, MB", ""), *((name, spread(values)) for name, values in row.times.items())]
 
 
-def tables(rows: Sequence[Row]) -> list[list[tuple[str, ...]]]:
+def curve_table(curve: Curve) -> list[tuple[str, ...]]:
+    """The medians of a curve: a line for each series, a column for each size."""
+    sizes = sorted({size for points in curve.series.values() for size, _ in points})
+    lines: list[tuple[str, ...]] = [(f"{curve.name}, {curve.unit}", *(f"{size:,}" for size in sizes))]
+    for name, points in curve.series.items():
+        values = {size: number(Spread.of(values).median) for size, values in points}
+        lines.append((name, *(values.get(size, "") for size in sizes)))
+    return lines
+
+
+def tables(rows: Sequence[Row], curves: Sequence[Curve] = ()) -> list[list[tuple[str, ...]]]:
     """All of them."""
-    return [bars_table(rows), times_table(rows), memory_table(rows)]
+    return [bars_table(rows), times_table(rows), memory_table(rows), *map(curve_table, curves)]
 
 
 def as_text(lines: Sequence[tuple[str, ...]]) -> str:

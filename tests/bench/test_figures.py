@@ -7,7 +7,7 @@ import pytest
 from bench.bars import BARS, Bar
 from bench.contestants import NEEDLE, NEEDLES, texts
 from bench.figures import Spread, percentile, ratios
-from bench.report import as_markdown, as_text, bars_table, number, spread, times_table
+from bench.report import as_markdown, as_text, bars_table, curve_table, number, spread, times_table
 from bench.rows import Curve, Row
 
 FASTER = Bar("at least", 0.5, than="tmpfs")
@@ -116,6 +116,12 @@ def test_a_curve_keeps_its_values() -> None:
     points = curve.as_json()["series"]["memfs"]
     assert [(point["size"], point["median"]) for point in points] == [(100, 2.0), (1_000, 5.0)]
     assert points[0]["values"] == [1.0, 2.0, 3.0]
+    curve.add("tmpfs", 1_000, [0.5])
+    assert curve_table(curve) == [
+        ("reading, µs", "100", "1,000"),
+        ("memfs", "2.00", "5.00"),
+        ("tmpfs", "", "0.500"),
+    ]
 
 
 def test_texts_differ_have_their_size_and_hold_needles() -> None:
