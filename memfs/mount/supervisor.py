@@ -10,6 +10,7 @@ import signal
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -106,8 +107,7 @@ class Supervisor:
             # Before anything is made, so that whatever ends us, what we made can be found and taken away.
             self._record()
             prepare_root(self._root, names, size=self.plan.scratch_size, shared=self.plan.allow_other)
-            for store in self._stores:
-                self._start(store)
+            self._start(*self._stores)
             for store in self._stores:
                 if asked(store.mount.path, START_SECONDS) == "silent":
                     raise MountFailed(f"{store.mount.path} does not answer: see {self.state.log_path}")
@@ -120,12 +120,22 @@ class Supervisor:
 
     # Starting
 
-    def _start(self, store: _Worker) -> None:
-        """Fork a worker and wait until it has mounted. Raises MountFailed."""
-        with unguarded(store.mount.path):
-            self._fork(store)
+    def _start(self, *stores: _Worker) -> None:
+        """Fork workers, which load their stores beside each other, and wait until all have mounted.
 
-    def _fork(self, store: _Worker) -> None:
+        Raises MountFailed with what the first of those said that could not mount.
+        """
+        with ExitStack() as stack:
+            said: list[int] = []
+            for store in stores:
+                stack.enter_context(unguarded(store.mount.path))
+                said.append(self._fork(store, said))
+                stack.callback(os.close, said[-1])
+            for store, receiving in zip(stores, said, strict=True):
+                self._await_mounted(store, receiving)
+
+    def _fork(self, store: _Worker, others: Sequence[int]) -> int:
+        """Fork a worker; returns the descriptor on which it will say that it has mounted. ``others`` are such ones."""
         receiving, ready = os.pipe()
         parent = os.getpid()
         store.started = time.monotonic()
@@ -136,7 +146,7 @@ class Supervisor:
             status = worker.EXIT_FAILED
             try:
                 os.close(receiving)
-                for descriptor in self.private:
+                for descriptor in (*self.private, *others):
                     os.close(descriptor)
                 signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGCHLD})
                 _log_as(store.mount)
@@ -147,10 +157,10 @@ class Supervisor:
                 logging.shutdown()
                 os._exit(status)
         os.close(ready)
-        try:
-            said = _read_line(receiving, START_SECONDS)
-        finally:
-            os.close(receiving)
+        return receiving
+
+    def _await_mounted(self, store: _Worker, receiving: int) -> None:
+        said = _read_line(receiving, START_SECONDS)
         if said != "ok":
             if not said:
                 os.kill(store.pid, signal.SIGKILL)  # where it hangs; one that has said why ends with its own status
