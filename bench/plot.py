@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pygal
-from pygal.style import CleanStyle
+from pygal.style import DefaultStyle
 
 from bench.figures import Spread
 from bench.rows import Curve, Row
@@ -21,7 +21,7 @@ LEAST = 1e-3
 
 MET, MISSED = "#2a7f3f", "#b3261e"
 
-COMMON: dict[str, Any] = {"style": CleanStyle, "js": (), "disable_xml_declaration": True}
+COMMON: dict[str, Any] = {"style": DefaultStyle, "js": (), "disable_xml_declaration": True}
 """Without the script that pygal's pages load from elsewhere."""
 
 
