@@ -124,7 +124,7 @@ def _at_once(measuring: Measuring, kind: str, directories: Sequence[Path], files
             output, errors = process.communicate(timeout=SECONDS)
             if process.returncode:
                 raise CannotMeasure(f"a session failed: {errors.strip()}")
-            rate += 1e9 / float(output)
+            rate += 1e9 / float(output.split()[1])
         return rate
     finally:
         for process in running:

@@ -8,7 +8,7 @@ class Plan:
     """How much is measured. Sizes in bytes, ``sample`` in milliseconds."""
 
     rounds: int = 15
-    searches: int = 7
+    searches: int = 5
     """Rounds of grep, each with fresh mounts."""
     sample: int = 60
     memories: int = 2_000
