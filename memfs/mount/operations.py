@@ -138,6 +138,7 @@ class StoreOperations(pyfuse3.Operations):
             entry.st_mode = stat.S_IFREG | mode
             entry.st_nlink = 1 if node.attached else 0
             entry.st_size = node.kernel_size = node.size
+            node.told = node.head
             entry.st_blocks = (node.size + 511) // 512
         entry.st_blksize = 4096
         entry.st_uid = self.uid
@@ -145,12 +146,6 @@ class StoreOperations(pyfuse3.Operations):
         entry.st_atime_ns = node.atime_ns
         entry.st_mtime_ns = node.mtime_ns
         entry.st_ctime_ns = node.ctime_ns
-        if isinstance(node, FileNode):
-            shown = self.filesystem.shown(node)
-            if shown is not node.head and shown is not None and node.buffer is None:
-                entry.st_size = node.kernel_size = shown.size
-                entry.st_blocks = (shown.size + 511) // 512
-                entry.st_mtime_ns = entry.st_ctime_ns = shown.mtime_ns()
         return entry
 
     def _known(self, node: Node) -> pyfuse3.EntryAttributes:

@@ -167,15 +167,6 @@ async def _serve(workspace: Workspace, operations: StoreOperations, feed: Feed |
             # Not at each write: a writer that is at it would have us look at every one.
             await trio.sleep(1)
 
-    async def show_late() -> None:
-        while True:
-            filesystem.became_late = trio.Event()
-            due = await filesystem.show_late()
-            invalidator.drop(filesystem.tree.stale)
-            with trio.move_on_at(math.inf if due is None else due):
-                await filesystem.became_late.wait()
-            await trio.sleep(0.05)  # not at each question about such a file
-
     async def keep_up() -> None:
         """Now and then, put on record what was read, and prune where the workspace's settings ask for it."""
         while True:
@@ -199,7 +190,6 @@ async def _serve(workspace: Workspace, operations: StoreOperations, feed: Feed |
         if feed is not None:
             nursery.start_soon(follow, feed)
         nursery.start_soon(commit_aged)
-        nursery.start_soon(show_late)
         nursery.start_soon(keep_up)
         nursery.start_soon(operations.refusals.keep)
         invalidator.start()
@@ -227,12 +217,16 @@ async def _follow(feed: Feed, filesystem: Filesystem, invalidator: Invalidator) 
     Raises StorageFailed where the system cannot say any more when that is, and what ``refresh`` raises.
     """
     looks = Looks(trio.current_time())
+    due: float | None = None
     while True:
         wait = looks.wait(trio.current_time())
-        with trio.move_on_after(math.inf if wait is None else wait):
+        deadline = math.inf if wait is None else trio.current_time() + wait
+        with trio.move_on_at(deadline if due is None else min(deadline, due)):
             await trio.lowlevel.wait_readable(feed.fileno())
             if feed.clear():
                 looks.woken(trio.current_time())
         if looks.due(trio.current_time()):
             await filesystem.refresh()
+        due = filesystem.follow_left() if filesystem.tree.left else None
+        if filesystem.tree.stale:
             invalidator.drop(filesystem.tree.stale)

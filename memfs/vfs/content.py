@@ -51,10 +51,10 @@ class Contents:
         """The bytes of a file of the size that the kernel was told; those of now, where it is to know that or where
         others are gone. Raises as ``of`` does.
         """
-        if node.late():
-            assert node.told is not None
+        told = node.told
+        if node.buffer is None and told is not None and told is not node.head:
             with suppress(NotFound):
-                return self._of_version(node.told.version_id)
+                return self._of_version(told.version_id)
             node.told = node.head
         return self.of(node)
 

@@ -29,9 +29,9 @@ from memfs.model.errors import (
 )
 from memfs.model.mutations import Delete, DropDirectory, KeepDirectory, Mutation, SetAttributes
 from memfs.model.paths import MAX_NAME_BYTES, check_path, check_segment, decode_name
-from memfs.model.records import MAX_CONTENT_BYTES, MAX_MEMORIES, FileAttributes, Head
+from memfs.model.records import MAX_CONTENT_BYTES, MAX_MEMORIES, FileAttributes
 from memfs.vfs.asides import Asides
-from memfs.vfs.bases import Base, Bases, SameProcess
+from memfs.vfs.bases import Bases, SameProcess
 from memfs.vfs.content import Contents
 from memfs.vfs.errors import os_error
 from memfs.vfs.handles import DirectoryHandle, FileHandle
@@ -46,12 +46,8 @@ from memfs.workspace import AttachedStore
 
 BLOCK = 4096
 
-SEEING_SECONDS = 1.0
-"""How long somebody who opened or read a file may still be about to read the rest of it: programs read until there is
-no more, in several calls, and would take the end of a newer text for the rest of the older one."""
-
-GIVING_WAY_SECONDS = 0.1
-"""How long an open of the newer text waits for them."""
+READING_SECONDS = 1.0
+"""How long somebody who has opened or read a file may still be about to read the rest of it."""
 
 RETRY_SECONDS = 1.0
 """Within this, the next open of a thread that was told ESTALE is the kernel's second try."""
@@ -126,10 +122,6 @@ class Filesystem:
         """Set, and replaced, when an open file goes."""
         self._refused_handles: dict[FileHandle, MemfsError] = {}
         """Open files of which a close said that what was written is lost; nothing was written through them since."""
-        self._late: set[FileNode] = set()
-        """Files of which the kernel was told what they held before, because somebody is reading that."""
-        self.became_late = trio.Event()
-        """Set where there is one more of them. Whoever shows them in time puts a fresh one here before."""
         self._retries: dict[int, float] = {}
         """Threads that were told ESTALE by an open, and when."""
         self._passing: set[FileHandle] = set()
@@ -536,7 +528,6 @@ class Filesystem:
             node = self._found_a_moment_ago(inode, flags)
         else:
             self._retries.pop(pid, None)
-        await self._let_finish(node)
         if flags & os.O_ACCMODE != os.O_RDONLY or flags & os.O_TRUNC:
             self._writable()
         if flags & os.O_ACCMODE != os.O_WRONLY and node.memory_id is not None:
@@ -564,47 +555,36 @@ class Filesystem:
             raise os_error(errno.EISDIR)
         if flags & os.O_ACCMODE == os.O_RDONLY and not flags & os.O_TRUNC:
             return node
-        while not node.attached and node.successor is not None:
-            node = node.successor
-        if not node.attached or not (flags & os.O_TRUNC or flags & os.O_ACCMODE == os.O_WRONLY):
+        latest = self._latest(node)
+        if latest is None or not (flags & os.O_TRUNC or flags & os.O_ACCMODE == os.O_WRONLY):
             raise os_error(errno.ESTALE)
-        return node
+        return latest
 
-    # What the kernel is told while somebody reads
-
-    def shown(self, node: FileNode) -> Head | None:
-        """The head whose size and times a kernel is to know of a file that is not being written; from now on it does.
-
-        While somebody is reading an older text that is that one's, for a second at most.
+    def follow_left(self) -> float | None:
+        """Let those who have a file open whose text others changed, and have not read for a while, see what is there
+        now: they do not want the rest of the old text any more. Returns when to look again (trio.current_time()).
         """
-        if node.late() and self._seen_until(node) > trio.current_time():
-            self._late.add(node)
-            self.became_late.set()
-        else:
-            self._late.discard(node)
-            node.told = node.head
-        return node.told
+        now = trio.current_time()
+        next_look = math.inf
+        for node in [each for each in self.tree.left if each.handles]:
+            idle = max((handle.seen_at + READING_SECONDS for handle in node.reading), default=now)
+            if idle > now:
+                next_look = min(next_look, idle)
+                continue
+            latest = self._latest(node)
+            if latest is not None and latest.head is not None and latest.head is not node.head:
+                node.buffer = node.base = None
+                node.head, node.mtime_ns = latest.head, latest.mtime_ns
+                node.touch(content=False)
+                self.tree.stale_inode(node)
+        return None if next_look == math.inf else next_look
 
     @staticmethod
-    def _seen_until(node: FileNode) -> float:
-        return max((handle.seen_at + SEEING_SECONDS for handle in node.reading), default=-math.inf)
-
-    async def show_late(self) -> float | None:
-        """Let the kernel ask anew for what nobody is reading any more; returns when to look again."""
-        now = trio.current_time()
-        due = {node: self._seen_until(node) for node in self._late}
-        for node, moment in due.items():
-            if moment <= now:
-                self._late.discard(node)
-                self.tree.stale_inode(node)
-        return min((moment for moment in due.values() if moment > now), default=None)
-
-    async def _let_finish(self, node: FileNode) -> None:
-        """Wait for those who are reading an older text, for a moment: whoever opens the file now gets the newer one,
-        in the same pages."""
-        with trio.move_on_after(GIVING_WAY_SECONDS):
-            while node.late() and self._seen_until(node) > trio.current_time():
-                await self._released.wait()
+    def _latest(node: FileNode) -> FileNode | None:
+        """The file that is in a file's place now, None where nothing is."""
+        while not node.attached and node.successor is not None:
+            node = node.successor
+        return node if node.attached else None
 
     async def settle(self, inode: int) -> None:
         """Where a close has just said that what was written is lost, or has masked some of it, wait until that is so.
@@ -644,9 +624,8 @@ class Filesystem:
         self._passing -= {handle for handle in self._passing if handle.node is node}
 
     def _opened(self, node: FileNode, flags: int, pid: int) -> FileHandle:
-        now = trio.current_time()
         node.told = node.head  # the kernel asks for its size, or knows it
-        handle = FileHandle(next(self._numbers), node, flags, pid, node.starting_point(), now)
+        handle = FileHandle(next(self._numbers), node, flags, pid, node.starting_point(), trio.current_time())
         self._files[handle.number] = handle
         node.handles += 1
         if handle.writable:
@@ -655,14 +634,14 @@ class Filesystem:
         if flags & os.O_ACCMODE != os.O_WRONLY:
             node.reading.add(handle)
         if handle.reads:
-            self._served(handle, node.starting_point())
+            self._served(handle)
         return handle
 
-    def _served(self, handle: FileHandle, base: Base) -> None:
-        """Whoever opened a file sees, or is about to see, this text."""
-        handle.base = base
+    def _served(self, handle: FileHandle) -> None:
+        """Whoever opened a file sees, or is about to see, what it holds now."""
+        handle.base = handle.node.starting_point()
         if handle.node.memory_id is not None and not self.read_only:
-            self.bases.served(handle.node.memory_id, base, handle.pid)
+            self.bases.served(handle.node.memory_id, handle.base, handle.pid)
 
     def file(self, number: int) -> FileHandle:
         """An open file. Raises EBADF."""
@@ -677,9 +656,8 @@ class Filesystem:
         node = handle.node
         handle.seen_at = trio.current_time()
         text = self.contents.expected(node)
-        base = node.told_base if node.late() and node.told_base is not None else node.starting_point()
-        if handle.base is not base:
-            self._served(handle, base)
+        if handle.base is not node.base and (node.told is None or node.told is node.head or node.dirty):
+            self._served(handle)
         return bytes(text[offset : offset + size])
 
     def _begin(self, node: FileNode, handle: FileHandle | None) -> None:
@@ -770,9 +748,6 @@ class Filesystem:
             node.writing.discard(handle)
             node.reading.discard(handle)
             node.handles -= 1
-            if node in self._late and not node.reading:
-                self._late.discard(node)
-                self.tree.stale_inode(node)
             if node.attached:
                 self.saving.show_masked(node)
             if node.handles == 0:

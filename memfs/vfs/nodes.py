@@ -133,7 +133,6 @@ class FileNode(Node):
         "spoiled",
         "successor",
         "told",
-        "told_base",
         "whole_by",
         "writing",
         "written",
@@ -183,10 +182,8 @@ class FileNode(Node):
         self.told: Head | None = None
         """The head whose size the kernel was last told, None where it knows of none. A read that comes before it has
         asked again is still answered with that text: it would cut another one at the old size, or fill it up."""
-        self.told_base: Base | None = None
-        """The base of those who are served that text, where it is the head's no more."""
         self.successor: FileNode | None = None
-        """The file that somebody else has put in its place."""
+        """The file that is in its place, because somebody else has changed it."""
 
     @property
     def scratch(self) -> bool:
@@ -209,10 +206,6 @@ class FileNode(Node):
     def content_key(self) -> tuple[str, int]:
         """Equal exactly while reads give the same bytes."""
         return ("" if self.head is None else self.head.version_id, self.generation)
-
-    def late(self) -> bool:
-        """Whether the kernel knows of another text than the head's."""
-        return self.buffer is None and self.told is not None and self.told is not self.head
 
     def take_head(self, head: Head) -> None:
         """Stand at this head: times and mode as it keeps them. The buffer is the caller's business."""

@@ -53,6 +53,8 @@ class Tree:
         self.stale: list[Stale] = []
         self.moved: dict[int, StaleEntry] = {}
         """Files that somebody else has moved, by inode: the name under which a kernel may still find them."""
+        self.left: set[FileNode] = set()
+        """Orphans that somebody was reading when others changed their text."""
         self._loaded = False
 
     # Nodes
@@ -100,6 +102,8 @@ class Tree:
             return
         self.by_inode.pop(node.inode, None)
         self.moved.pop(node.inode, None)
+        if isinstance(node, FileNode):
+            self.left.discard(node)
 
     def bind(self, node: FileNode, memory_id: str) -> None:
         """Make a node stand for a memory, and no other node."""
@@ -227,20 +231,23 @@ class Tree:
             return
         assert node.head is not None
         inode = head.attributes.inode
-        if inode not in (None, node.inode, node.head.attributes.inode) and node.parent is not None and not node.writing:
-            # Somebody has put another file in its place: who has it open keeps what it held, as on any disk. Who may
-            # still write to it does not: that would go nowhere.
+        replaced = inode not in (None, node.inode, node.head.attributes.inode)
+        if (replaced or (node.handles and not same_text)) and node.parent is not None and not node.writing:
+            # Somebody has put another file in its place, or another text into it: who has it open goes on in what it
+            # held. Programs read until there is no more, in several calls, and would take the end of a longer text for
+            # the rest of theirs; and in one inode's pages, two texts cannot be told apart. Who may still write to it
+            # goes on in the memory: that would be lost otherwise.
             parent, name = node.parent, node.name
             self.stale_entry(parent, name)
             self.orphan(node)
-            successor = FileNode(self.new_inode(head.memory_id, inode))
+            if node.handles and not replaced:
+                self.left.add(node)
+            successor = FileNode(self.new_inode(head.memory_id, inode if replaced else None))
             successor.take_head(head)
             self.insert(parent, name, successor)
             node.successor = successor
             return
         if not same_text:
-            if not node.late():
-                node.told_base = node.starting_point()
             node.buffer = node.base = None
         node.take_head(head)
         node.touch(content=False)

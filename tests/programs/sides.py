@@ -144,9 +144,7 @@ class Sides:
         }
         temporaries = Temporaries()
         expected = {
-            f"/{path}": content
-            for path, content in shown.items()
-            if not temporaries.plain(path.rpartition("/")[2])
+            f"/{path}": content for path, content in shown.items() if not temporaries.plain(path.rpartition("/")[2])
         }
         heads = self.site.heads("notes").items()
         held = {path.removeprefix(self._prefix): content for path, content in heads if self._is_here(path)}
