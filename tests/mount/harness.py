@@ -205,11 +205,15 @@ class Site:
         assert not mounted_below(self.directory)
         assert not self.processes()
 
+    def take_down(self) -> None:
+        """Unmount what is mounted at this root."""
+        if self.status():
+            self.run("umount", self.root)
+
     def end(self) -> None:
         """Take down what is mounted, then check that nothing is left and nothing unexpected was logged."""
         try:
-            if self.status():
-                self.run("umount", self.root)
+            self.take_down()
             self.nothing_left()
         finally:
             for pid in self.processes():
