@@ -18,7 +18,7 @@ ARGS ?=
 CASES ?= ../shared/cases
 
 .PHONY: help demo test test-fast test-programs bench bench-quick bench-history bench-sync load-api fuzz-api fuzz-mount \
-	cases stress install lint type format docs clean
+	cases stress soak install lint type format docs clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-13s %s\n", $$1, $$2 }' Makefile
@@ -49,6 +49,10 @@ bench-sync: install ## Compare the official SDK's session memory sync with a mou
 load-api: install ## Put load on the HTTP API beside busy mounts, and look for what is lost (two minutes)
 	@echo 'load-api: serving, mounting and working'
 	$(VENV_PYTHON) scripts/load-api $(ARGS)
+
+soak: install ## Hold many sessions on one store against each other (ten minutes; ARGS='--seconds 30 sessions')
+	@echo 'soak: mounting one store many times and working'
+	$(VENV_PYTHON) scripts/soak $(ARGS)
 
 fuzz-api: install ## Try the HTTP API with ten times as much chance as the tests do, other each time (ARGS='-k stateful')
 	@echo 'fuzz-api: trying what the OpenAPI document describes, and much that it does not'

@@ -29,6 +29,11 @@ class SharedSite(Site):
 
     worker_pid: int = 0
 
+    @property
+    def logs(self) -> frozenset[Path]:
+        """What is looked into at the end."""
+        return frozenset(self._logs)
+
     def start(self) -> None:
         """Mount the store."""
         self.store_directory = Path(self.run("mount", "--root", self.root, "-s", STORE).stdout.strip())
