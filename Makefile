@@ -35,8 +35,20 @@ test-fast: install ## Run the tests that need no mount
 	@echo 'test-fast: running the tests that need no mount'
 	$(VENV_PYTHON) -bb -m pytest $(IN_PARALLEL) -m 'not mount' $(ARGS)
 
-.PHONY: help demo test test-fast test-programs bench bench-quick bench-history bench-sync load-api fuzz-api fuzz-mount \
-	cases stress install lint type format docs clean
+test-programs: install ## Install editors and tools from Debian, and try them on a mount beside a disk
+	@scripts/install-programs
+	@echo 'test-programs: running each program on a mount and on a disk, and comparing'
+	$(VENV_PYTHON) -bb -m pytest $(IN_PARALLEL) -m programs tests/programs $(ARGS)
+
+bench: install ## Measure memfs beside tmpfs, disk and other FUSE filesystems, against its bars (some 15 minutes)
+	@scripts/setup bench
+	@echo 'bench: measuring; results go to build/bench'
+	$(VENV_PYTHON) scripts/bench $(ARGS)
+
+bench-quick: install ## The same in under two minutes
+	@scripts/setup bench
+	@echo 'bench-quick: measuring; results go to build/bench-quick'
+	$(VENV_PYTHON) scripts/bench --quick --out build/bench-quick $(ARGS)
 
 bench-history: install ## Compare a store of 1,000,000 versions with one of 2,000 (minutes; ARGS='--db FILE' keeps it)
 	@echo 'bench-history: making both stores and measuring'

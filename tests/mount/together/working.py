@@ -23,6 +23,7 @@ from memfs.mount.processes import die_with_parent
 from tests.mount.together import plan as p
 
 SED_SECONDS = 60.0
+MOST_FILES = 20
 SIGKILL = 9
 
 SED_ERRORS = {os.strerror(number): name for number, name in errno.errorcode.items()}
@@ -256,7 +257,10 @@ class Worker:
     # Files that come and go
 
     def create(self) -> None:
-        """A new file, which must not be there yet."""
+        """A new file, which must not be there yet; one less where there are many, for a store has room for 2,000."""
+        if sum(path.startswith("/box/") for path in self.files) >= MOST_FILES:
+            self.delete()
+            return
         path, text = f"/box/{self.name}-{self.count}.md", self.text()
         self.last = {"versions": [["created", path, text]]}
         with open(self.at(path), "x", encoding="utf-8") as file:
@@ -278,12 +282,14 @@ class Worker:
         how = self.random.choice(("x", "w", "unlink"))
         self.last = {"path": path, "how": how}
         try:
-            if how == "unlink":
-                os.unlink(self.at(path))
-            else:
-                with open(self.at(path), how, encoding="utf-8") as file:
-                    file.write(text)
-                self.last["token"] = text.partition("\n")[0]
+            # Within a session as on a local disk: what is unlinked while it is written is gone.
+            with self.locked("/any"):
+                if how == "unlink":
+                    os.unlink(self.at(path))
+                else:
+                    with open(self.at(path), how, encoding="utf-8") as file:
+                        file.write(text)
+                    self.last["token"] = text.partition("\n")[0]
         except (FileExistsError, FileNotFoundError) as error:
             self.last["late"] = type(error).__name__
 
