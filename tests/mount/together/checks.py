@@ -16,11 +16,12 @@ from typing import Any
 from tests.mount.harness import Site
 from tests.mount.together import plan as p
 from tests.mount.together.mounts import STORE, SharedSite
+from tests.mount.together.working import UNREADABLE
 
 Entry = dict[str, Any]
 
-TRY_AGAIN = ("EAGAIN", "ESTALE")
-"""What an operation may report where others are faster."""
+TRY_AGAIN = ("EAGAIN", "ESTALE", UNREADABLE)
+"""What an operation may report where others are faster; the last is wrong, and is told as that already."""
 
 
 @dataclass(frozen=True)

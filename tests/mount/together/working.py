@@ -14,6 +14,7 @@ import re
 import subprocess
 import sys
 import time
+import traceback
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
@@ -24,6 +25,8 @@ from tests.mount.together import plan as p
 
 SED_SECONDS = 60.0
 MOST_FILES = 20
+UNREADABLE = "unreadable"
+"""What is logged for an errno where what was read cannot be what anybody wrote."""
 SIGKILL = 9
 
 SED_ERRORS = {os.strerror(number): name for number, name in errno.errorcode.items()}
@@ -97,6 +100,7 @@ class Worker:
             step()
         except OSError as error:
             self.last["errno"] = errno.errorcode.get(error.errno or 0, str(error))
+            self.last["where"] = traceback.extract_tb(error.__traceback__)[-1].line
         except Reported as error:
             self.last["errno"] = error.name
         entry = {"kind": step.__name__, "at": began, "took": round(time.time() - began, 6), **self.last}
@@ -140,7 +144,7 @@ class Worker:
             return found.decode()
         except UnicodeDecodeError:
             self.wrong(f"{path} was read as {len(found)} bytes that end in the middle of a character")
-            raise Reported("unreadable") from None
+            raise Reported(UNREADABLE) from None
 
     def rewrite(self, path: str, text: str) -> None:
         """Write in place, emptied first."""
