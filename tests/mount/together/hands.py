@@ -58,11 +58,14 @@ def hands(directory: Path) -> Iterator[Hands]:
 
 
 def do(how: str, path: str, text: str) -> None:
-    """One change, after which everything is closed."""
+    """One change, or a look, after which everything is closed."""
     match how:
         case "write":
             with open(path, "w") as file:
                 file.write(text)
+        case "read":
+            with open(path) as file:
+                file.read()
         case "append":
             with open(path, "a") as file:
                 file.write(text)
