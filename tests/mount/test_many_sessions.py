@@ -16,7 +16,7 @@ import pytest
 from tests.mount.harness import Site, wait_until
 from tests.mount.together import checks
 from tests.mount.together.blocking import beside_a_lock, writer_lock
-from tests.mount.together.hands import hands
+from tests.mount.together.hands import Hands, hands
 from tests.mount.together.mounts import STORE, SharedSite, sessions
 from tests.mount.together.running import Outcome, work_together
 from tests.mount.together.usage import idle
@@ -68,33 +68,52 @@ def test_everything_was_done(outcome: Outcome) -> None:
     assert outcome.done.errors().total() <= len(outcome.done.entries) / 50, outcome.done.errors()
 
 
+@pytest.fixture(scope="module")
+def first(sites: list[SharedSite]) -> Iterator[Hands]:
+    """A process of one session."""
+    with hands(sites[0].store_directory) as made:
+        yield made
+
+
+@pytest.fixture(scope="module")
+def second(sites: list[SharedSite]) -> Iterator[Hands]:
+    """A process of another session."""
+    with hands(sites[1].store_directory) as made:
+        yield made
+
+
+def texts(sites: list[SharedSite], name: str) -> set[str]:
+    """What three sessions read, one of which had no part in it."""
+    return {(one.store_directory / name[1:]).read_text() for one in sites[:3]}
+
+
 @pytest.mark.parametrize("others", ["before", "opened", "written", "before opened written"])
-def test_appends_add_to_what_others_appended_meanwhile(sites: list[SharedSite], others: str) -> None:
+def test_appends_add_to_what_others_appended_meanwhile(
+    sites: list[SharedSite], first: Hands, second: Hands, others: str
+) -> None:
     """Whenever two other sessions append: before the file is opened here, before it is written to, before its close."""
-    with hands(sites[0].store_directory) as first, hands(sites[1].store_directory) as second:
-        for number in range(8):
-            name = f"/appended-{others.replace(' ', '-')}-{number}.md"
-            path = sites[2].store_directory / name[1:]
-            first.do("write", name, "start\n")
-            wanted = ["start"]
+    for number in range(8):
+        name = f"/appended-{others.replace(' ', '-')}-{number}.md"
+        path = sites[2].store_directory / name[1:]
+        first.do("write", name, "start\n")
+        wanted = ["start", "ours"]
 
-            def append(when: str, name: str = name, wanted: list[str] = wanted) -> None:
-                if when in others.split():
-                    for who, line in ((first, f"first, {when}"), (second, f"second, {when}")):
-                        who.do("append", name, line + "\n")
-                        wanted.append(line)
+        def append(when: str, name: str = name, wanted: list[str] = wanted) -> None:
+            if when in others.split():
+                for who, line in ((first, f"first, {when}"), (second, f"second, {when}")):
+                    who.do("append", name, line + "\n")
+                    wanted.append(line)
 
-            if number % 2:
-                assert path.read_text() == "start\n"  # by a process that then appends without reading
-            append("before")
-            descriptor = os.open(path, os.O_WRONLY | os.O_APPEND)
-            append("opened")
-            os.write(descriptor, b"ours\n")
-            append("written")
-            os.close(descriptor)
-            for one in sites[:3]:
-                found = (one.store_directory / name[1:]).read_text().splitlines()
-                assert sorted(found) == sorted([*wanted, "ours"])
+        if number % 2:
+            assert path.read_text() == "start\n"  # an append is one also of a process that has read another text
+        append("before")
+        descriptor = os.open(path, os.O_WRONLY | os.O_APPEND)
+        append("opened")
+        os.write(descriptor, b"ours\n")
+        append("written")
+        os.close(descriptor)
+        (found,) = texts(sites, name)
+        assert sorted(found.splitlines()) == sorted(wanted)
 
 
 LINES = [f"line {number}" for number in range(6)]
@@ -105,49 +124,50 @@ def edited(*numbers: int) -> str:
     return "".join(f"{line} changed\n" if at in numbers else f"{line}\n" for at, line in enumerate(LINES))
 
 
-@pytest.mark.parametrize("second_line", [3, 5], ids=["neighbours", "apart"])
-@pytest.mark.parametrize("first_save, second_save", list(product(("write", "replace"), repeat=2)))
-def test_edits_of_two_sessions_both_survive(
-    sites: list[SharedSite], first_save: str, second_save: str, second_line: int
-) -> None:
-    """Each read the same text, and saves it with a line of its own changed."""
-    with hands(sites[0].store_directory) as first, hands(sites[1].store_directory) as second:
-        name = f"/edited-{first_save}-{second_save}-{second_line}.md"
+def conflicts(sites: list[SharedSite]) -> set[str]:
+    """The ids of versions with one."""
+    found = checks.conflicts(sites[0])
+    assert found is not None, "memfs version list has no --conflicts"
+    return found
+
+
+@pytest.mark.parametrize("line", [3, 5], ids=["neighbours", "apart"])
+def test_edits_of_two_sessions_both_survive(sites: list[SharedSite], first: Hands, second: Hands, line: int) -> None:
+    """Each read the same text and saves it with a line of its own changed, then goes on from what it reads then."""
+    made = set()
+    for first_save, second_save in product(("write", "replace"), repeat=2):
+        name = f"/edited-{first_save}-{second_save}-{line}.md"
         first.do("write", name, edited())
         for who in (first, second):
             who.do("read", name)
         first.do(first_save, name, edited(2))
-        second.do(second_save, name, edited(second_line))
-        for one in sites[:3]:
-            assert (one.store_directory / name[1:]).read_text() == edited(2, second_line)
-        # What each saves next starts from the merged text that it has read since.
+        second.do(second_save, name, edited(line))
+        assert texts(sites, name) == {edited(2, line)}
         second.do("read", name)
-        second.do(second_save, name, edited(0, 2, second_line))
-    assert sites[0].heads(STORE)[name] == edited(0, 2, second_line).encode()
-    conflicts = checks.conflicts(sites[0])
-    assert conflicts is not None, "memfs version list has no --conflicts"
-    assert not conflicts & {version.id for version in sites[0].history(STORE, name)}
+        second.do(second_save, name, edited(0, 2, line))
+        assert texts(sites, name) == {edited(0, 2, line)}
+        made |= {version.id for version in sites[0].history(STORE, name)}
+    assert not conflicts(sites) & made
 
 
-@pytest.mark.parametrize("save", ["write", "replace"])
 def test_of_two_edits_of_a_line_the_later_wins_and_the_conflict_is_on_record(
-    sites: list[SharedSite], save: str
+    sites: list[SharedSite], first: Hands, second: Hands
 ) -> None:
-    with hands(sites[0].store_directory) as first, hands(sites[1].store_directory) as second:
-        name = f"/contested-{save}.md"
+    made, last = set(), set()
+    for first_save, second_save in product(("write", "replace"), repeat=2):
+        name = f"/contested-{first_save}-{second_save}.md"
         first.do("write", name, edited())
         for who in (first, second):
             who.do("read", name)
-        first.do(save, name, edited(1, 4))
-        second.do(save, name, edited().replace("line 4", "line 4, second"))
-    later = edited(1).replace("line 4", "line 4, second")
-    for one in sites[:3]:
-        assert (one.store_directory / name[1:]).read_text() == later
-    versions = sites[0].history(STORE, name)
-    assert [version.content for version in versions] == [edited().encode(), edited(1, 4).encode(), later.encode()]
-    conflicts = checks.conflicts(sites[0])
-    assert conflicts is not None, "memfs version list has no --conflicts"
-    assert conflicts & {version.id for version in versions} == {versions[-1].id}
+        first.do(first_save, name, edited(1, 4))
+        second.do(second_save, name, edited().replace("line 4", "line 4, second"))
+        later = edited(1).replace("line 4", "line 4, second")
+        assert texts(sites, name) == {later}
+        versions = sites[0].history(STORE, name)
+        assert [version.content for version in versions] == [edited().encode(), edited(1, 4).encode(), later.encode()]
+        made |= {version.id for version in versions}
+        last.add(versions[-1].id)
+    assert conflicts(sites) & made == last
 
 
 def test_a_held_writer_lock_delays_commits_and_nothing_else(sites: list[SharedSite]) -> None:
