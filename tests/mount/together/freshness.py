@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
-from itertools import product
+from itertools import groupby, product
 from pathlib import Path
 from statistics import quantiles
 from typing import Any
@@ -387,12 +387,19 @@ def _all(descriptor: int) -> bytes:
     return b"".join(parts)
 
 
+def runs(text: str) -> str:
+    """How long which character goes on: what a text is a mixture of. NUL is shown as 0."""
+    parts = (f"{len(list(same))} x {letter}" for letter, same in groupby(text.replace("\0", "0")))
+    return ", ".join(parts) or "nothing"
+
+
 def torn_reads(writer: Hands, other: Hands, directory: Path, rounds: int) -> Counter[str]:
-    """Open and read a file again and again while another session saves it: how often it was whole, or in which way not.
+    """Open and read a file again and again while another session saves it: how often it was whole, or which ``runs`` of
+    letters instead.
 
     The reader does not wait for the writer, and ``other`` writes to something else in the reader's session meanwhile,
-    so that opens, reads, commits and what is heard of the save meet in every order. Each text is of one letter, by
-    which it is known.
+    so that opens, reads, commits and what is heard of the save meet in every order. Each text is of one letter and a
+    size that no other has.
     """
     texts = [letter * size for letter, size in (("a", 30_000), ("b", 10), ("c", 4_096), ("d", 60_000))]
     writer.do("write", "/torn.md", texts[0])
@@ -405,12 +412,7 @@ def torn_reads(writer: Hands, other: Hands, directory: Path, rounds: int) -> Cou
         other.begin("write", "/beside.md", str(number))
         while not writer.is_over():
             got = path.read_text()
-            if got in texts:
-                found["whole"] += 1
-            elif "\0" in got:
-                found["padded"] += 1
-            else:
-                found["cut" if len(set(got)) == 1 else "empty" if not got else "mixture"] += 1
+            found["whole" if got in texts else runs(got)] += 1
         writer.end()
         other.end()
     return found
