@@ -4,11 +4,11 @@ import math
 
 import pytest
 
-from bench.bars import BARS, Bar
-from bench.contestants import NEEDLE, NEEDLES, texts
-from bench.figures import Spread, percentile, ratios
-from bench.report import as_markdown, as_text, bars_table, curve_table, number, spread, times_table
-from bench.rows import Curve, Row
+from tests.bench.bars import BARS, Bar
+from tests.bench.contestants import NEEDLE, NEEDLES, texts
+from tests.bench.figures import Spread, percentile, ratios
+from tests.bench.report import as_markdown, as_text, bars_table, curve_table, number, spread, times_table
+from tests.bench.rows import Curve, Row
 
 FASTER = Bar("at least", 0.5, than="tmpfs")
 SHORTER = Bar("at most", 20, "ms")

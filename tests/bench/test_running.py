@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from bench.bars import BARS, PASSTHROUGH, TMPFS
-from bench.contestants import EXAMPLE, CannotMeasure, Place, Programs, check_kinds, grep, run
-from bench.measuring import Measuring
-from bench.plan import Plan
-from bench.report import as_text, tables
 from memfs.mount.processes import kind_at, mounted_below
+from tests.bench.bars import BARS, PASSTHROUGH, TMPFS
+from tests.bench.contestants import EXAMPLE, CannotMeasure, Place, Programs, check_kinds, grep, run
+from tests.bench.measuring import Measuring
+from tests.bench.plan import Plan
+from tests.bench.report import as_text, tables
 
 PLAN = Plan(
     rounds=2,

@@ -13,8 +13,8 @@ from typing import Any
 import pygal
 from pygal.style import DefaultStyle
 
-from bench.figures import Spread
-from bench.rows import Curve, Row
+from tests.bench.figures import Spread
+from tests.bench.rows import Curve, Row
 
 LEAST = 1e-3
 """What is drawn for a value that is infinitely far from its bar: the axis is logarithmic."""

@@ -2,8 +2,8 @@
 
 from collections.abc import Sequence
 
-from bench.figures import Spread
-from bench.rows import Curve, Row
+from tests.bench.figures import Spread
+from tests.bench.rows import Curve, Row
 
 
 def number(value: float) -> str:

@@ -5,11 +5,11 @@ from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
 
-from bench.bars import PASSTHROUGH, TMPFS
-from bench.contestants import SECONDS, CannotMeasure, Place, contestants
-from bench.measuring import CREATED, HEAD_OPERATIONS, STATTED, Measuring
-from bench.rows import Curve
 from memfs.model.records import MAX_MEMORIES
+from tests.bench.bars import PASSTHROUGH, TMPFS
+from tests.bench.contestants import SECONDS, CannotMeasure, Place, contestants
+from tests.bench.measuring import CREATED, HEAD_OPERATIONS, STATTED, Measuring
+from tests.bench.rows import Curve
 
 COMPARED = ("memfs", PASSTHROUGH, TMPFS)
 

@@ -12,13 +12,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from bench.bars import BARS, PASSTHROUGH, TMPFS
-from bench.contestants import CannotMeasure, Contestant, Place, contestants, grep, run, versions_of
-from bench.figures import percentile, ratios
-from bench.plan import Plan
-from bench.rows import Row
+from tests.bench.bars import BARS, PASSTHROUGH, TMPFS
+from tests.bench.contestants import CannotMeasure, Contestant, Place, contestants, grep, run, versions_of
+from tests.bench.figures import percentile, ratios
+from tests.bench.plan import Plan
+from tests.bench.rows import Row
 
-SCRIPTS = Path(__file__).resolve().parent.parent / "scripts"
+SCRIPTS = Path(__file__).resolve().parent.parent.parent / "scripts"
 MB = 1_000_000
 
 STATTED = 100

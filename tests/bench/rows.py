@@ -3,8 +3,8 @@
 from dataclasses import dataclass, field
 from typing import Any
 
-from bench.bars import Bar
-from bench.figures import Spread
+from tests.bench.bars import Bar
+from tests.bench.figures import Spread
 
 
 @dataclass(slots=True)
