@@ -199,7 +199,6 @@ class Filesystem:
     def remember(self, node: Node) -> None:
         """Count one more lookup that the kernel holds."""
         node.lookups += 1
-        self.tree.moved.pop(node.inode, None)  # it knows the new name
 
     def forget(self, inode: int, count: int) -> None:
         """The kernel gives ``count`` lookups back."""
@@ -470,6 +469,8 @@ class Filesystem:
         node.written = True
         node.spoiled = False
         self.saving.changed(node)
+        for writer in node.writing if handle is None else [self.file(handle)]:
+            writer.unsaved = True
         if not by_path or node.memory_id is None:
             return
         # truncate(2) by path: there is no close to wait for, nor one that would give a text up that is unfit.
@@ -547,13 +548,15 @@ class Filesystem:
         return self._opened(node, flags, pid)
 
     def _found_a_moment_ago(self, inode: int, flags: int) -> FileNode:
-        """The file that had a name, which somebody else has replaced by now: itself for who reads; for who writes it
-        anew the one in its place, where that is not lost. Raises ESTALE.
+        """The file that had a name, which somebody else has moved or replaced by now: itself for who reads; for who
+        writes it anew the one in its place, where that is not lost. Raises ESTALE.
         """
         node = self.node(inode)
         if not isinstance(node, FileNode):
             raise os_error(errno.EISDIR)
-        if flags & os.O_ACCMODE == os.O_RDONLY and not flags & os.O_TRUNC:
+        if node.attached:
+            return node  # moved, and found by its new name
+        if node.successor is not None and flags & os.O_ACCMODE == os.O_RDONLY and not flags & os.O_TRUNC:
             return node
         latest = self._latest(node)
         if latest is None or not (flags & os.O_TRUNC or flags & os.O_ACCMODE == os.O_WRONLY):
@@ -631,6 +634,7 @@ class Filesystem:
         if handle.writable:
             node.writing.add(handle)
             node.author = pid
+            handle.unsaved = bool(flags & (os.O_CREAT | os.O_TRUNC))
         if flags & os.O_ACCMODE != os.O_WRONLY:
             node.reading.add(handle)
         if handle.reads:
@@ -639,9 +643,13 @@ class Filesystem:
 
     def _served(self, handle: FileHandle) -> None:
         """Whoever opened a file sees, or is about to see, what it holds now."""
-        handle.base = handle.node.starting_point()
-        if handle.node.memory_id is not None and not self.read_only:
-            self.bases.served(handle.node.memory_id, handle.base, handle.pid)
+        node = handle.node
+        handle.base = node.starting_point()
+        memory_id = node.memory_id
+        if not node.attached and (latest := self._latest(node)) is not None:
+            memory_id = latest.memory_id
+        if memory_id is not None and not self.read_only:
+            self.bases.served(memory_id, handle.base, handle.pid)
 
     def file(self, number: int) -> FileHandle:
         """An open file. Raises EBADF."""
@@ -702,7 +710,7 @@ class Filesystem:
         if offset > len(buffer):
             buffer.extend(bytes(offset - len(buffer)))
         buffer[offset:end] = data
-        node.written = True
+        node.written = handle.unsaved = True
         if appended:
             node.appended_from = offset if node.appended_from is None else node.appended_from
         elif node.appended_from is not None and end > node.appended_from:

@@ -11,7 +11,7 @@ from memfs.vfs.nodes import DirectoryNode, FileNode, Node
 class FileHandle:
     """An open file description. ``pid`` is the thread that opened it, 0 where unknown; ``base`` is what it was last
     served, and so what the places that it writes at are places in; ``seen_at`` is when it was opened or last served, a
-    trio.current_time()."""
+    trio.current_time(). ``unsaved`` is whether something was done through it that its close has to commit."""
 
     number: int
     node: FileNode
@@ -19,6 +19,7 @@ class FileHandle:
     pid: int
     base: Base
     seen_at: float
+    unsaved: bool = False
 
     @property
     def writable(self) -> bool:

@@ -111,8 +111,8 @@ class Saving:
         node = handle.node
         if handle.writable:
             self._check_displaced(node)
-        if not node.dirty or not handle.writable:
-            return  # a reader's close does not cut a version out of what a writer is about to finish
+        if not node.dirty or not self._finishes(handle):
+            return  # a reader's or idle writer's close does not cut a version out of what another is about to finish
         if not node.written and self._holds_open(handle.pid, node.inode):
             # Emptied by O_CREAT or O_TRUNC, and the one who did it is about to write through another descriptor:
             # the empty text is no version of its own.
@@ -124,6 +124,14 @@ class Saving:
             # this is not saved.
             node.dirty_since = trio.current_time()
             raise
+
+    @staticmethod
+    def _finishes(handle: FileHandle) -> bool:
+        """Whether an open file that goes is the one whose text it is, or at least nobody else's is in the making.
+
+        The kernel tells of the last close of a file after close() has returned, when the next writer may have begun.
+        """
+        return handle.unsaved or (handle.writable and not any(other.unsaved for other in handle.node.writing))
 
     async def fsync(self, handle: FileHandle) -> None:
         """Commit, and return once it survives a loss of power."""
@@ -146,7 +154,7 @@ class Saving:
         """The last reference to an open file goes. What was refused at close is dropped now, never committed."""
         node = handle.node
         try:
-            if node.dirty and handle.writable:
+            if node.dirty and self._finishes(handle):  # written through a mapping, perhaps, after the last close
                 await self.commit(node)
         except UNFIT as error:
             if len(node.writing) == 1:
@@ -244,6 +252,8 @@ class Saving:
             node.appended_from = None if node.appended_from is None else len(text)
             return
         self.forget(node)
+        for handle in node.writing:
+            handle.unsaved = False
         if rebased:
             self._show_head(node)
         elif masked:

@@ -137,7 +137,7 @@ def check_agreement(
     for path in (p.LINES, p.CONTESTED, "/journal-0.md"):
         if site.run("memory", "show", STORE, path).stdout.encode() != heads.get(path):
             yield f"memfs memory show {path} prints something else than the database holds"
-    if leftovers := [path for path in heads if ".tmp." in path or re.search(r"/sed\w{6}$", path)]:
+    if leftovers := [path for path in heads if ".tmp" in path or re.search(r"/sed\w{6}$", path)]:
         yield f"temporaries became memories: {leftovers}"
 
 

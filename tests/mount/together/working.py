@@ -153,7 +153,7 @@ class Worker:
 
     def replace(self, path: str, text: str) -> None:
         """Write a temporary, then rename it over the file."""
-        temporary = f"{path}.tmp.{self.name}"
+        temporary = f"{path}.{self.name}.tmp"
         self.rewrite(temporary, text)
         try:
             os.replace(self.at(temporary), self.at(path))
