@@ -195,7 +195,7 @@ def complete(db: Path, line: str, words: int) -> list[str]:
 
 
 def test_commands_and_stores_are_completed(workspace: Workspace, db: Path) -> None:
-    assert complete(db, "memfs st", 1) == ["store", "status"]
+    assert complete(db, "memfs st", 1) == ["store", "status", "stat"]
     assert complete(db, "memfs store s", 2) == ["show"]
     workspace.stores.create("User preferences")
     twins = [workspace.stores.create("Notes") for _ in range(2)]
