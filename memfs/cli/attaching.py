@@ -1,12 +1,14 @@
 """How a command is told which stores it gives, with which access and which temporaries, and to which session."""
 
+import os
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, get_args
 
 import click
 
-from memfs.cli.context import complete_store
-from memfs.model.records import Access, ConflictPolicy
+from memfs.cli.context import Invocation, complete_store
+from memfs.model.records import Access, ConflictPolicy, Session
 
 if TYPE_CHECKING:
     from memfs.vfs.temporaries import TemporaryNames
@@ -144,3 +146,38 @@ def temporary_names(*, added: tuple[str, ...], excepted: tuple[str, ...], defaul
     from memfs.vfs.temporaries import TemporaryNames, check_names
 
     return check_names(TemporaryNames(defaults, tuple(dict.fromkeys(added)), tuple(dict.fromkeys(excepted))))
+
+
+def take_up(
+    invocation: Invocation,
+    stores: Sequence[tuple[str, Access]],
+    root: Path,
+    session_id: str | None,
+    policies: Sequence[tuple[str, ConflictPolicy]],
+) -> tuple[Session, bool]:
+    """The session to mount below ``root``: the one named, where it exists, else a new one with these stores.
+
+    Also tells whether to end it afterwards. Raises what ``Sessions.take_up`` raises.
+    """
+    from memfs.workspace.sessions import Resource
+
+    with invocation.workspace() as workspace:
+        resources = [
+            Resource(workspace.stores.resolve(name), access, on_conflict=policy_of(name, policies))
+            for name, access in stores
+        ]
+        session, ends = workspace.sessions.take_up(resources, os.fspath(root), session_id)
+        return placed(session, root), ends
+
+
+def placed(session: Session, root: Path) -> Session:
+    """The session with its stores below ``root``: one that is known may have been mounted elsewhere."""
+    from dataclasses import replace
+
+    return replace(
+        session,
+        attachments=tuple(
+            replace(attachment, mount_path=os.fspath(root / Path(attachment.mount_path).name))
+            for attachment in session.attachments
+        ),
+    )

@@ -1,7 +1,6 @@
 """``memfs mount``, ``memfs umount`` and ``memfs status``."""
 
 import os
-from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -10,17 +9,17 @@ import click
 
 from memfs.cli.attaching import (
     check_policies,
-    policy_of,
     policy_option,
     session_option,
     stores_option,
+    take_up,
     temporaries_options,
     temporary_names,
 )
 from memfs.cli.context import Invocation, pass_invocation
 from memfs.cli.output import Column, Format, format_option, line, moment, note, write_list
 from memfs.cli.sizes import SizeType
-from memfs.model.records import Access, ConflictPolicy, Session
+from memfs.model.records import Access, ConflictPolicy
 
 if TYPE_CHECKING:
     from memfs.vfs.temporaries import TemporaryNames
@@ -102,7 +101,7 @@ def mount(
             control.prepare(state)
             check_root(root, invocation.db)
             control.check_not_nested(root)
-            session = _session(invocation, stores, policies, root, session_id)
+            session, ends = take_up(invocation, stores, root, session_id, policies)
             plan = Plan(
                 root=root,
                 database=invocation.db.absolute(),
@@ -110,6 +109,7 @@ def mount(
                 scratch_size=scratch_size,
                 allow_other=allow_other,
                 temporaries=names,
+                ends_session=ends,
             )
 
             def announce() -> None:
@@ -146,34 +146,6 @@ def _check_allow_other() -> None:
         lines = []
     if not any(line.strip() == "user_allow_other" for line in lines):
         raise click.UsageError("--allow-other needs the line user_allow_other in /etc/fuse.conf: ask root to add it")
-
-
-def _session(
-    invocation: Invocation,
-    stores: Sequence[tuple[str, Access]],
-    policies: Sequence[tuple[str, ConflictPolicy]],
-    root: Path,
-    session_id: str | None,
-) -> Session:
-    """The session to mount: the one named, where it exists, else a new one with these stores."""
-    from dataclasses import replace
-
-    from memfs.workspace.sessions import Resource
-
-    with invocation.workspace() as workspace:
-        resources = [
-            Resource(workspace.stores.resolve(name), access, on_conflict=policy_of(name, policies))
-            for name, access in stores
-        ]
-        session, _ = workspace.sessions.take_up(resources, os.fspath(root), session_id)
-        # One that is known may have been mounted elsewhere.
-        return replace(
-            session,
-            attachments=tuple(
-                replace(attachment, mount_path=os.fspath(root / Path(attachment.mount_path).name))
-                for attachment in session.attachments
-            ),
-        )
 
 
 @click.command()

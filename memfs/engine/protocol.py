@@ -312,6 +312,9 @@ class Engine(Protocol):
     def end_session(self, session_id: str, at: str) -> None:
         """Record that a session ended; a second time changes nothing."""
 
+    def resume_session(self, session_id: str) -> None:
+        """Record that a session goes on, unless it is archived."""
+
     def archive_session(self, session_id: str, at: str) -> Session:
         """Record that a session is archived, and so has ended; a second time changes nothing. Raises NotFound."""
 

@@ -658,6 +658,10 @@ class SqliteEngine:
         with self._write() as db:
             db.execute("UPDATE sessions SET ended_at = ? WHERE id = ? AND ended_at IS NULL", (at, session_id))
 
+    def resume_session(self, session_id: str) -> None:
+        with self._write() as db:
+            db.execute("UPDATE sessions SET ended_at = NULL WHERE id = ? AND archived_at IS NULL", (session_id,))
+
     def archive_session(self, session_id: str, at: str) -> Session:
         with self._write() as db:
             return sessions.archive_session(db, session_id, at)

@@ -33,8 +33,19 @@ def prepare(state: RootState) -> None:
         for mount in record.mounts:
             unmount(place / Path(mount.path).name)
         Root(Path(record.root), place, record.existed, record.tmpfs).clear()
+        if record.ends_session:
+            end_session(Path(record.database), record.session_id)
         state.forget_refusals()  # they were told to another session
         state.record_path.unlink(missing_ok=True)
+
+
+def end_session(database: Path, session_id: str) -> None:
+    """Note the end of a session whose supervisor could not. Never raises: the mounts are gone all the same."""
+    try:
+        with Workspace.open(database) as workspace:
+            workspace.sessions.end(session_id)
+    except MemfsError as error:
+        log.warning("the end of the session %s could not be noted: %s", session_id, error)
 
 
 def check_not_nested(root: Path) -> None:

@@ -22,6 +22,7 @@ MS_NODEV = 4
 MNT_DETACH = 2
 _PR_SET_PDEATHSIG = 1
 _PR_SET_NAME = 15
+_PR_SET_CHILD_SUBREAPER = 36
 _CAP_SYS_ADMIN = 21
 _FS_IOC_GETFLAGS = 0x80086601
 _FS_IOC_SETFLAGS = 0x40086602
@@ -72,6 +73,11 @@ def die_with_parent(parent: int, signal_number: int) -> None:
         os.kill(os.getpid(), signal_number)
 
 
+def adopt_orphans() -> None:
+    """Be the parent of what our children leave behind, so that it can be waited for."""
+    _libc.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+
+
 def set_process_name(name: str) -> None:
     """What ps and top show of this thread; at most 15 bytes."""
     _libc.prctl(_PR_SET_NAME, name.encode()[:15], 0, 0, 0)
@@ -83,6 +89,27 @@ def close_inherited(keep: set[int]) -> None:
         if descriptor > 2 and descriptor not in keep:
             with suppress(OSError):  # the one that the listing itself had open
                 os.close(descriptor)
+
+
+KEPT_VARIABLES = re.compile(rb"(PATH|HOME|USER|LOGNAME|LANG|LC_\w+|TZ|TMPDIR|XDG_\w+|PYTHON\w*|MEMFS_\w+|COVERAGE\w*)=")
+"""What a daemon may want of its caller's environment, or who looks for the daemon: nothing that is secret."""
+
+
+def forget_environment() -> None:
+    """Blot out what this process was started with in its environment, but for ``KEPT_VARIABLES``.
+
+    A daemon lives long, and its caller's keys and tokens are in /proc/PID/environ until then.
+    """
+    for name in [name for name in os.environb if KEPT_VARIABLES.match(name + b"=") is None]:
+        del os.environb[name]
+    # The kernel shows the memory that the process began with, which deleting a variable does not touch.
+    fields = Path("/proc/self/stat").read_text().rpartition(")")[2].split()
+    start, end = int(fields[47]), int(fields[48])
+    place = start
+    for variable in ctypes.string_at(start, end - start).split(b"\0"):
+        if KEPT_VARIABLES.match(variable) is None:
+            ctypes.memset(place, 0, len(variable))
+        place += len(variable) + 1
 
 
 def can_mount() -> bool:
@@ -131,19 +158,32 @@ class MountPoint:
     path: Path
     kind: str
     source: str
+    device: str
+    """The filesystem, as MAJOR:MINOR."""
+    subtree: Path
+    """Which directory of the filesystem is mounted; ``/`` for all of it."""
 
 
-def mount_points() -> list[MountPoint]:
-    """Everything mounted in our namespace, in the order of mounting; reading this asks no filesystem."""
+def mount_points(pid: int | None = None) -> list[MountPoint]:
+    """Everything mounted in our namespace, or in that of a process, in the order of mounting.
+
+    Reading this asks no filesystem. Raises OSError where the process is gone or not ours.
+    """
+
+    def unescaped(field: bytes) -> Path:
+        return Path(os.fsdecode(re.sub(rb"\\([0-7]{3})", lambda found: bytes([int(found[1], 8)]), field)))
+
     points = []
     # Not splitlines: a carriage return is an ordinary character of a path here.
-    for line in Path("/proc/self/mountinfo").read_bytes().split(b"\n"):
+    for line in Path(f"/proc/{pid or 'self'}/mountinfo").read_bytes().split(b"\n"):
         before, separator, after = line.partition(b" - ")
         if not separator:
             continue
         fields, (kind, source, *_) = before.split(b" "), after.split(b" ")
-        path = re.sub(rb"\\([0-7]{3})", lambda found: bytes([int(found[1], 8)]), fields[4])
-        points.append(MountPoint(Path(os.fsdecode(path)), os.fsdecode(kind), os.fsdecode(source)))
+        device = fields[2].decode()
+        points.append(
+            MountPoint(unescaped(fields[4]), os.fsdecode(kind), os.fsdecode(source), device, unescaped(fields[3]))
+        )
     return points
 
 

@@ -13,7 +13,7 @@ import stat
 import tempfile
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -23,6 +23,9 @@ from memfs.mount.processes import kind_at
 from memfs.vfs.temporaries import DEFAULT_NAMES, TemporaryNames
 
 log = logging.getLogger(__name__)
+
+LOG_SECONDS = 7 * 24 * 3600.0
+"""How long the log of what was mounted stays."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +53,8 @@ class RootRecord:
     mounts: tuple[MountRecord, ...]
     temporaries: TemporaryNames = DEFAULT_NAMES
     """What the mounts take for temporaries; the defaults in a record of a memfs that knew no others."""
+    ends_session: bool = False
+    """Whether the session was begun for these mounts, and so ends with them; an older memfs did not say."""
 
 
 def _in_memory(path: Path, *, shared: bool) -> Path:
@@ -163,11 +168,20 @@ class RootState:
                 continue
         return False
 
+    def forget_old_logs(self) -> None:
+        """Take away logs that nobody has looked at for ``LOG_SECONDS``, of what is not mounted any more."""
+        for path in self.log_path.parent.glob("*.log"):
+            with suppress(FileNotFoundError):
+                known = path.with_suffix(".json").exists() or path.with_suffix(".lock").exists()
+                if not known and time.time() - path.stat().st_mtime > LOG_SECONDS:
+                    path.unlink()
+
     @contextmanager
     def hold(self) -> Iterator[int]:
         """Be the one supervisor of this root; gives the lock's descriptor. Raises MountFailed where there is one."""
         descriptor = self._lock()
         try:
+            self.forget_old_logs()
             yield descriptor
         finally:
             os.close(descriptor)

@@ -10,14 +10,14 @@ import signal
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
-from contextlib import ExitStack
+from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from memfs.model.errors import MemfsError, MountFailed
 from memfs.model.records import Session
 from memfs.mount import worker
-from memfs.mount.processes import asked, set_process_name
+from memfs.mount.processes import Answer, asked, forget_environment, set_process_name
 from memfs.mount.root import Root, make_store_directory, plan_root, prepare_root, unguarded, unmount
 from memfs.mount.runtime import MountRecord, RootRecord, RootState
 from memfs.mount.worker import StoreMount
@@ -45,11 +45,15 @@ class Plan:
     session: Session
     scratch_size: int
     allow_other: bool
+    ends_session: bool
+    """Whether the session was begun for these mounts, and so ends with them."""
     temporaries: TemporaryNames = DEFAULT_NAMES
 
 
 @dataclass(slots=True)
-class _Worker:
+class WorkerState:
+    """A store and the worker that serves it, if there is one now."""
+
     mount: StoreMount
     pid: int = 0
     started: float = 0.0
@@ -69,11 +73,11 @@ class Supervisor:
         self._lock = self.private[0]
         self._signals: set[signal.Signals] = set()
         self._root: Root | None = None
-        self._stores: list[_Worker] = []
+        self._stores: list[WorkerState] = []
 
     def _plan_stores(self, place: Path) -> None:
         self._stores = [
-            _Worker(
+            WorkerState(
                 StoreMount(
                     path=place / Path(attachment.mount_path).name,
                     database=self.plan.database,
@@ -96,20 +100,16 @@ class Supervisor:
         Raises MountFailed, with nothing left mounted, where a mount cannot be made.
         """
         set_process_name("memfs")
+        forget_environment()
         os.chdir("/")
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # ignored by the caller, children would end unseen
         self._signals = worker.ending_signals() | {signal.SIGCHLD}
         signal.pthread_sigmask(signal.SIG_BLOCK, self._signals)
         try:
-            names = [Path(attachment.mount_path).name for attachment in self.plan.session.attachments]
-            self._root = plan_root(self.plan.root, self.state.private_place(shared=self.plan.allow_other))
-            self._plan_stores(self._root.place)
-            # Before anything is made, so that whatever ends us, what we made can be found and taken away.
-            self._record()
-            prepare_root(self._root, names, size=self.plan.scratch_size, shared=self.plan.allow_other)
+            self._prepare()
             self._start(*self._stores)
             for store in self._stores:
-                if asked(store.mount.path, START_SECONDS) == "silent":
+                if self._asked(store.mount.path, START_SECONDS) == "silent":
                     raise MountFailed(f"{store.mount.path} does not answer: see {self.state.log_path}")
             self._record()
             ready()
@@ -118,9 +118,42 @@ class Supervisor:
         finally:
             self._stop()
 
+    # Where the stores are mounted; ``memfs.mount.inside`` mounts them in a sandbox instead.
+
+    def _prepare(self) -> None:
+        """Make the place for the stores. Raises MountFailed."""
+        names = [Path(attachment.mount_path).name for attachment in self.plan.session.attachments]
+        self._root = plan_root(self.plan.root, self.state.private_place(shared=self.plan.allow_other))
+        self._plan_stores(self._root.place)
+        # Before anything is made, so that whatever ends us, what we made can be found and taken away.
+        self._record()
+        prepare_root(self._root, names, size=self.plan.scratch_size, shared=self.plan.allow_other)
+
+    def _opened(self, store: WorkerState) -> AbstractContextManager[None]:
+        """Around the start of a store's worker. Raises MountFailed."""
+        return unguarded(store.mount.path)
+
+    def _asked(self, path: Path, seconds: float) -> Answer:
+        return asked(path, seconds)
+
+    def _unmount(self, path: Path) -> None:
+        """Take down what is left of a mount of ours. Never raises."""
+        unmount(path)
+
+    def _make_point(self, path: Path) -> None:
+        """Make sure that there is something to mount on again. Raises OSError."""
+        make_store_directory(path)
+
+    def _take_away(self) -> None:
+        """Take away the place and what tells of it."""
+        if self._root is not None:
+            self._root.clear()
+            self._settle()
+        self.state.remove(self._lock)
+
     # Starting
 
-    def _start(self, *stores: _Worker) -> None:
+    def _start(self, *stores: WorkerState) -> None:
         """Fork workers, which load their stores beside each other, and wait until all have mounted.
 
         Raises MountFailed with what the first of those said that could not mount.
@@ -128,13 +161,13 @@ class Supervisor:
         with ExitStack() as stack:
             said: list[int] = []
             for store in stores:
-                stack.enter_context(unguarded(store.mount.path))
+                stack.enter_context(self._opened(store))
                 said.append(self._fork(store, said))
                 stack.callback(os.close, said[-1])
             for store, receiving in zip(stores, said, strict=True):
                 self._await_mounted(store, receiving)
 
-    def _fork(self, store: _Worker, others: Sequence[int]) -> int:
+    def _fork(self, store: WorkerState, others: Sequence[int]) -> int:
         """Fork a worker; returns the descriptor on which it will say that it has mounted. ``others`` are such ones."""
         receiving, ready = os.pipe()
         parent = os.getpid()
@@ -146,7 +179,8 @@ class Supervisor:
             status = worker.EXIT_FAILED
             try:
                 os.close(receiving)
-                for descriptor in (*self.private, *others):
+                devices = [other.mount.device for other in self._stores if other is not store]
+                for descriptor in (*self.private, *others, *(device for device in devices if device is not None)):
                     os.close(descriptor)
                 signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGCHLD})
                 _log_as(store.mount)
@@ -159,7 +193,7 @@ class Supervisor:
         os.close(ready)
         return receiving
 
-    def _await_mounted(self, store: _Worker, receiving: int) -> None:
+    def _await_mounted(self, store: WorkerState, receiving: int) -> None:
         said = _read_line(receiving, START_SECONDS)
         if said != "ok":
             if not said:
@@ -178,6 +212,7 @@ class Supervisor:
                 existed=self._root.existed,
                 tmpfs=self._root.tmpfs,
                 temporaries=self.plan.temporaries,
+                ends_session=self.plan.ends_session,
                 mounts=tuple(
                     MountRecord(
                         path=os.fspath(self.plan.root / store.mount.path.name),
@@ -209,6 +244,8 @@ class Supervisor:
             for store in self._stores:
                 if store.restart_at is not None and store.restart_at <= time.monotonic():
                     self._restart(store)
+            if all(store.gone for store in self._stores):
+                return
 
     def _reap(self) -> bool:
         """Note who has ended; False when nothing is left to serve."""
@@ -227,7 +264,7 @@ class Supervisor:
                     self._schedule(store, status)
         return not all(store.gone for store in self._stores)
 
-    def _schedule(self, store: _Worker, status: int) -> None:
+    def _schedule(self, store: WorkerState, status: int) -> None:
         if time.monotonic() - store.started > STABLE_SECONDS:
             store.failures = 0
         delay = BACKOFF_SECONDS[min(store.failures, len(BACKOFF_SECONDS) - 1)]
@@ -235,11 +272,11 @@ class Supervisor:
         store.restart_at = time.monotonic() + delay
         log.error("a worker died path=%s status=%s restart_in=%ss", store.mount.path, status, delay)
 
-    def _restart(self, store: _Worker) -> None:
-        unmount(store.mount.path)
+    def _restart(self, store: WorkerState) -> None:
+        self._unmount(store.mount.path)
         store.restart_at = None
         try:
-            make_store_directory(store.mount.path)
+            self._make_point(store.mount.path)
             self._start(store)
         except MountFailed as error:
             log.error("could not mount again path=%s reason=%s", store.mount.path, error)
@@ -262,20 +299,22 @@ class Supervisor:
     def _stop(self) -> None:
         self._stop_workers([store for store in self._stores if store.pid])
         for store in self._stores:
-            unmount(store.mount.path)
-        if self._root is not None:
-            self._root.clear()
-            self._settle_database()
-        self.state.remove(self._lock)
+            self._unmount(store.mount.path)
+        self._take_away()
 
-    def _settle_database(self) -> None:
-        """Let the last connection that closes be one that may write: it moves the WAL into the database file."""
+    def _settle(self) -> None:
+        """Note the end of a session that was begun for these mounts.
+
+        So the last connection that closes is one that may write, and moves the WAL into the database file.
+        """
         try:
-            Workspace.open(self.plan.database).close()
+            with Workspace.open(self.plan.database) as workspace:
+                if self.plan.ends_session:
+                    workspace.sessions.end(self.plan.session.id)
         except MemfsError as error:
-            log.info("the WAL stays beside the database reason=%s", error)
+            log.info("the WAL stays beside the database, and the session has no end reason=%s", error)
 
-    def _stop_workers(self, workers: list[_Worker]) -> None:
+    def _stop_workers(self, workers: list[WorkerState]) -> None:
         """Ask workers to commit and unmount, and wait until they are gone; kill those that cannot."""
         for stopping in workers:
             os.kill(stopping.pid, signal.SIGTERM)

@@ -55,6 +55,10 @@ class StoreMount:
     allow_other: bool
     refusals: Path
     temporaries: TemporaryNames = DEFAULT_NAMES
+    device: int | None = None
+    """An open /dev/fuse that is mounted at the path already, in a sandbox; None: the worker mounts."""
+    owner: tuple[int, int] | None = None
+    """User and group that own every file, as the mount counts them; None: those of the worker."""
 
 
 def ending_signals() -> set[signal.Signals]:
@@ -86,15 +90,17 @@ def serve(mount: StoreMount, ready: int, parent: int) -> int:
             stale_name=invalidator.concerns,
         )
         feed = _feed(workspace)
+        uid, gid = mount.owner or (os.getuid(), os.getgid())
         operations = StoreOperations(
             filesystem,
             invalidator,
             Refusals(mount.refusals),
-            uid=os.getuid(),
-            gid=os.getgid(),
+            uid=uid,
+            gid=gid,
             followed=feed is not None,
         )
-        _init(operations, mount.path, mount_options(read_only=read_only, allow_other=mount.allow_other, name="memfs"))
+        path = mount.path if mount.device is None else Path(f"/dev/fd/{mount.device}")  # which libfuse knows
+        _init(operations, path, mount_options(read_only=read_only, allow_other=mount.allow_other, name="memfs"))
     except MemfsError as error:
         os.write(ready, f"{error}\n".encode())
         return EXIT_DELETED if isinstance(error, NotFound) and mount.database.exists() else EXIT_FAILED

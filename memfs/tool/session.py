@@ -52,8 +52,8 @@ class OpenMemory:
         try:
             named: list[tuple[str, Access]] = [(s, "read_write") if isinstance(s, str) else s for s in stores]
             resources = [Resource(workspace.stores.resolve(name), access) for name, access in named]
-            session, new = workspace.sessions.take_up(resources, ROOT, session_id)
-            begun = session if new else None
+            session, ends = workspace.sessions.take_up(resources, ROOT, session_id)
+            begun = session if ends else None
             actor = Actor("session_actor", session.id)
             attached = {
                 _slug(attachment): workspace.attached(attachment.memory_store_id, actor, attachment.access)
@@ -64,7 +64,7 @@ class OpenMemory:
         except BaseException:
             _let_go(workspace, begun)
             raise
-        return cls(workspace, session, commands, ends=new)
+        return cls(workspace, session, commands, ends=ends)
 
     @property
     def roots(self) -> dict[str, Attachment]:

@@ -1,7 +1,7 @@
 """Sessions: which stores one run of an agent has, fixed when it begins."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from memfs.engine import Engine, SessionFilter
 from memfs.model import ids
@@ -83,6 +83,19 @@ class Sessions:
         StoreArchived, InvalidRequest (the same store twice, long instructions, an id that is none, a long title or
         metadata).
         """
+        session = self.describe(resources, root, session_id, description=description)
+        self._engine.insert_session(session)
+        return session
+
+    def describe(
+        self,
+        resources: Sequence[Resource],
+        root: str = DEFAULT_ROOT,
+        session_id: str | None = None,
+        *,
+        description: SessionDescription = UNDESCRIBED,
+    ) -> Session:
+        """What ``create`` would make, without making it. Raises the same."""
         if not resources:
             raise InvalidRequest("a session needs at least one store")
         description.check()
@@ -102,7 +115,7 @@ class Sessions:
         if session_id is not None and not ids.is_id(session_id, ids.SESSION):
             raise InvalidRequest(f"{session_id!r} is no session id: one is sesn_ and 26 characters")
         slugs = unique_slugs([(resource.store.name, resource.store.id) for resource in resources])
-        session = Session(
+        return Session(
             id=session_id or ids.new_id(ids.SESSION),
             created_at=now(),
             attachments=tuple(
@@ -123,14 +136,13 @@ class Sessions:
             agent_version=description.agent_version,
             environment_id=description.environment_id,
         )
-        self._engine.insert_session(session)
-        return session
 
     def take_up(self, resources: Sequence[Resource], root: str, session_id: str | None = None) -> tuple[Session, bool]:
-        """The session with this id where it is known, else a new one as by ``create``; and whether it is new.
+        """The session with this id where it is known, else a new one as by ``create``; and whether to end it later.
 
-        A known session has the stores of its beginning: ``resources`` may be empty, or must name them again. A store
-        that was archived since stays in it, and can be read. Raises NotFound for an unknown session where no stores are
+        That is for whoever takes up one that is new or has ended, not where it was begun elsewhere and goes on. A known
+        session has the stores of its beginning: ``resources`` may be empty, or must name them again. A store that was
+        archived since stays in it, and can be read. Raises NotFound for an unknown session where no stores are
         named, InvalidRequest where they are others or are all deleted, SessionArchived, and what ``create`` raises.
         """
         if session_id is None:
@@ -151,7 +163,10 @@ class Sessions:
             raise SessionArchived(f"the session {session_id} is archived: begin another one")
         if not attached:
             raise InvalidRequest(f"the stores of the session {session_id} are deleted: begin another one")
-        return session, False
+        if session.ended_at is None:
+            return session, False
+        self._engine.resume_session(session_id)
+        return replace(session, ended_at=None), True
 
     @staticmethod
     def check_attachable(store: Store) -> None:
@@ -178,5 +193,5 @@ class Sessions:
         return self._engine.archive_session(session_id, now())
 
     def end(self, session_id: str) -> None:
-        """Record that a session ended."""
+        """Record that a session ended. It can be taken up again, unlike one that is archived."""
         self._engine.end_session(session_id, now())

@@ -108,6 +108,17 @@ def test_archiving_a_session_ends_it_once(engine: Engine) -> None:
         engine.archive_session(ids.new_id(ids.SESSION), at)
 
 
+def test_a_session_that_ended_can_go_on_unless_it_is_archived(engine: Engine) -> None:
+    session, archived = begin(engine), begin(engine)
+    engine.end_session(session.id, now())
+    engine.resume_session(session.id)
+    assert engine.session(session.id) == session
+    at = now()
+    engine.archive_session(archived.id, at)
+    engine.resume_session(archived.id)
+    assert engine.session(archived.id) == replace(archived, archived_at=at, ended_at=at)
+
+
 def test_sessions_are_listed_by_time_and_then_by_id(engine: Engine) -> None:
     moment = now()
     made = [begin(engine, at=moment) for _ in range(3)] + [begin(engine)]

@@ -119,7 +119,11 @@ def test_what_cannot_be_said_of_a_session(workspace: Workspace, store: Store, sa
 def test_an_archived_session_is_not_taken_up(workspace: Workspace, store: Store) -> None:
     session = workspace.sessions.create([Resource(store)], ROOT)
     workspace.sessions.end(session.id)
-    assert workspace.sessions.take_up([], ROOT, session.id)[1] is False, "one that ended may go on"
+    assert workspace.sessions.take_up([], ROOT, session.id) == (session, True), (
+        "one that ended may go on, and end again"
+    )
+    assert workspace.sessions.get(session.id).ended_at is None
+    assert workspace.sessions.take_up([], ROOT, session.id)[1] is False, "one that goes on is for others to end"
     archived = workspace.sessions.archive(session.id)
     assert archived.archived_at is not None
     assert workspace.sessions.archive(session.id) == archived == workspace.sessions.get(session.id)
