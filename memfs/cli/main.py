@@ -40,6 +40,24 @@ def _settings() -> click.Command:
     return settings
 
 
+def _session() -> click.Command:
+    from memfs.cli.session import session
+
+    return session
+
+
+def _run() -> click.Command:
+    from memfs.cli.run import run
+
+    return run
+
+
+def _prompt() -> click.Command:
+    from memfs.cli.prompt import prompt
+
+    return prompt
+
+
 def _mount() -> click.Command:
     from memfs.cli.mount import mount
 
@@ -99,6 +117,9 @@ COMMANDS: dict[str, Callable[[], click.Command]] = {
     "memory": _memory,
     "version": _version,
     "settings": _settings,
+    "session": _session,
+    "run": _run,
+    "prompt": _prompt,
     "mount": _mount,
     "umount": _umount,
     "status": _status,

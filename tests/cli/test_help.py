@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import shlex
 from collections.abc import Iterator
 from hashlib import sha256
@@ -13,9 +14,10 @@ import pytest
 from memfs.cli.main import main
 from memfs.model.records import Actor, now
 from memfs.workspace import Workspace
+from memfs.workspace.sessions import Resource
 from tests.cli.conftest import Run
 
-NEEDS_A_MOUNT = {"mount", "umount", "status", "stat"}
+NEEDS_A_MOUNT = {"mount", "umount", "status", "stat", "run"}
 SERVES = {"serve"}
 """These do not end by themselves: tests of their own run them."""
 
@@ -71,6 +73,12 @@ def test_the_commands_are_those_that_are_documented() -> None:
         "version export",
         "settings show",
         "settings set",
+        "session create",
+        "session list",
+        "session show",
+        "session end",
+        "run",
+        "prompt",
         "tool",
         "mcp",
         "serve",
@@ -128,14 +136,21 @@ def world(workspace: Workspace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     os.makedirs("notes")
     Path("notes/a.md").write_text("a\n")
     workspace.keys.create("laptop")
+    Path("session.yaml").write_text("resources: [{type: memory_store, name: notes}]\n")
+    session = workspace.sessions.create([Resource(workspace.stores.create(name)) for name in ("notes", "team")])
     real = [found.id for found in reversed(workspace.versions.list(store.id))]
-    return {TIME: now(), "$hash": sha256(b"set number\n").hexdigest(), **dict(zip(VERSIONS, real, strict=False))}
+    return {
+        TIME: now(),
+        "$SESSION": session.id,
+        "$hash": sha256(b"set number\n").hexdigest(),
+        **dict(zip(VERSIONS, real, strict=False)),
+    }
 
 
 def example_words(name: str, world: dict[str, str]) -> Iterator[list[str]]:
     """The arguments of each example of a command, up to a pipe."""
     for line in examples(ALL.get(name, main)):
-        line = line.removeprefix("id=$(").removesuffix(")") if line.startswith("id=") else line
+        line = re.sub(r"^\w+=\$\((.*)\)$", r"\1", line)
         if line.startswith("memfs "):
             words = [world.get(word, word) for word in shlex.split(line)[1:]]
             yield words[: words.index("|")] if "|" in words else words
@@ -157,14 +172,17 @@ def test_the_first_example_of_all_works_where_there_is_nothing_yet(
 
 
 @pytest.mark.parametrize(
-    "name",
+    "name,format_",
     [
-        name
+        (name, format_)
         for name, command in ALL.items()
-        if any(option.name == "format_" for option in command.params) and name != "stat"  # its example needs a mount
+        if name != "stat"  # its example needs a mount
+        for option in command.params
+        if option.name == "format_" and isinstance(option.type, click.Choice)
+        for format_ in ("json", "jsonl")
+        if format_ in option.type.choices
     ],
 )
-@pytest.mark.parametrize("format_", ["json", "jsonl"])
 def test_every_command_that_answers_answers_programs_too(
     run: Run, world: dict[str, str], name: str, format_: str
 ) -> None:

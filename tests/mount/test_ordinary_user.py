@@ -2,70 +2,17 @@
 
 import errno
 import os
-import pwd
 import shutil
-import stat
-import subprocess
-import sys
 import tempfile
-from collections.abc import Iterator
-from hashlib import sha256
 from pathlib import Path
 
 import pytest
 
 from memfs.mount.processes import mounted_at
-from tests.mount.harness import LIMIT, Site, kill, site, wait_for_end, wait_until
+from tests.mount.harness import Site, kill, wait_for_end, wait_until
+from tests.mount.users import as_user, give
 
 pytestmark = pytest.mark.mount
-
-NOBODY = pwd.getpwnam("nobody")
-AS_NOBODY = ("setpriv", "--reuid", str(NOBODY.pw_uid), "--regid", str(NOBODY.pw_gid), "--clear-groups")
-
-
-@pytest.fixture(scope="module")
-def open_device() -> Iterator[None]:
-    """/dev/fuse as Debian's udev makes it, open to all, also on a machine without udev."""
-    before = stat.S_IMODE(os.stat("/dev/fuse").st_mode)
-    os.chmod("/dev/fuse", 0o666)
-    yield
-    os.chmod("/dev/fuse", before)
-
-
-@pytest.fixture
-def prefix() -> tuple[str, ...]:
-    """How to run as the user nobody; with the one right to read past root's own directories, where Python is in one."""
-    probe = [*AS_NOBODY, sys.executable, "-c", "import memfs.cli.main, pyfuse3"]
-    if subprocess.run(probe, cwd="/", capture_output=True, timeout=LIMIT, check=False).returncode == 0:
-        return AS_NOBODY
-    reading = ("--inh-caps", "+dac_read_search", "--ambient-caps", "+dac_read_search")
-    return (*AS_NOBODY[:1], *reading, *AS_NOBODY[1:])
-
-
-@pytest.fixture
-def user(open_device: None, prefix: tuple[str, ...]) -> Iterator[Site]:
-    """A site of an ordinary user, in a home of theirs; pytest's own directories are closed to other users."""
-    home = Path(tempfile.mkdtemp(prefix="memfs-user-"))
-    os.chown(home, NOBODY.pw_uid, NOBODY.pw_gid)
-    try:
-        runtime = home / "runtime"
-        runtime.mkdir(mode=0o700)
-        os.chown(runtime, NOBODY.pw_uid, NOBODY.pw_gid)
-        with site(home, prefix=prefix, HOME=str(home), XDG_RUNTIME_DIR=str(runtime)) as made:
-            made.store("notes")
-            yield made
-        # Its own alone: others may have mounts of this user on the machine at the same time.
-        place = sha256(os.fsencode(made.root)).hexdigest()[:24]
-        assert not list(Path("/dev/shm").glob(f"memfs-{NOBODY.pw_uid}-{place}*"))
-    finally:
-        shutil.rmtree(home)
-
-
-def as_user(at: Site, script: str) -> subprocess.CompletedProcess[str]:
-    """Run a shell script as the user: root itself cannot look into a user's mount."""
-    return subprocess.run(
-        [*at.prefix, "sh", "-euc", script], cwd=at.directory, capture_output=True, text=True, timeout=LIMIT, check=False
-    )
 
 
 def test_a_user_mounts_works_and_unmounts(user: Site) -> None:
@@ -108,7 +55,7 @@ def test_scratch_of_a_user_is_in_memory_and_never_left_behind(user: Site) -> Non
 
 def test_a_user_s_root_on_a_tmpfs_is_used_itself(user: Site) -> None:
     directory = Path(tempfile.mkdtemp(prefix="memfs-user-", dir="/dev/shm"))
-    os.chown(directory, NOBODY.pw_uid, NOBODY.pw_gid)
+    give(directory)
     try:
         root = directory / "memory"
         user.run("mount", "--root", root, "-s", "notes")
@@ -179,13 +126,14 @@ def test_what_a_user_may_not_do_is_refused_in_a_line(user: Site) -> None:
 
 
 def test_a_closed_device_is_named(user: Site) -> None:
-    os.chmod("/dev/fuse", 0o600)
-    try:
-        refused = user.run("mount", "-s", "notes", "--root", user.root, check=False)
-    finally:
-        os.chmod("/dev/fuse", 0o666)
-    assert refused.returncode == 1
-    assert "/dev/fuse is closed to you" in refused.stderr
+    # In a namespace of its own: other tests mount as this user at the same time.
+    closed = 'mount -t tmpfs none /mnt; mknod -m 600 /mnt/fuse c 10 229; mount --bind /mnt/fuse /dev/fuse; exec "$@"'
+    user.prefix = ("unshare", "--mount", "sh", "-euc", closed, "closed", *user.prefix)
+    for command in (("mount", "--root", str(user.root)), ("run",)):
+        refused = user.run(*command, "-s", "notes", *(("true",) if command == ("run",) else ()), check=False)
+        assert refused.returncode == 1
+        assert "/dev/fuse is closed to you" in refused.stderr
+    user.prefix = user.prefix[6:]
 
 
 def test_another_user_s_mount_is_theirs(user: Site) -> None:
