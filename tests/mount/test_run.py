@@ -22,6 +22,7 @@ import pytest
 from memfs.model.records import Session
 from memfs.mount.processes import mounted_below
 from memfs.workspace import SessionFilter, Workspace
+from memfs.workspace.sessions import Resource
 from tests.mount.harness import LIMIT, Site, kill, wait_for_end, wait_until
 from tests.mount.users import as_user, give
 from tests.processes import ROOT
@@ -549,6 +550,17 @@ def test_a_session_that_was_begun_before(user: Site) -> None:
     assert (refused.returncode, "begin another" in refused.stderr) == (1, True)
     refused = run(user, "--session", session[:-1], "true", check=False)
     assert refused.returncode == 3
+
+
+def test_a_note_that_no_variable_can_hold_is_cut_and_said_to_be(at: Site) -> None:
+    with Workspace.open(at.db) as workspace:
+        stores = [workspace.stores.create(f"s{number}", description="<" * 1024) for number in range(8)]
+        session = workspace.sessions.create([Resource(store, instructions="<" * 4096) for store in stores])
+    done = run(at, "--session", session.id, script='echo "$MEMFS_PROMPT"; ls /mnt/memory | wc -l')
+    assert "too long for this place" in done.stdout
+    assert 'path: "/mnt/memory/s7"' in done.stdout
+    assert done.stdout.endswith("\n8\n")
+    assert "without descriptions and instructions" in done.stderr
 
 
 def test_what_the_command_sees_can_be_chosen(user: Site) -> None:
