@@ -133,7 +133,7 @@ def run(
         root=root,
         database=invocation.db.absolute(),
         private=(runtime_directory(),),
-        workdir=Path(os.path.abspath(workdir or os.getcwd())),
+        workdir=Path(os.path.realpath(workdir or os.getcwd())),
         binds=tuple(binds_asked),
         network=not no_network,
         scratch_size=scratch_size,

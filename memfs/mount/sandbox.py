@@ -76,7 +76,7 @@ def make(view: View, names: Iterable[str]) -> Made:
     database = Path(os.path.realpath(view.database))
     _check_one_name(database)
     notes: list[str] = []
-    home = Path(os.path.expanduser("~"))
+    home = Path(os.path.realpath(os.path.expanduser("~")))
     needed = {view.workdir, home, *map(Path, _SYSTEM), *(bind.target for bind in view.binds)}
     beside = any(path.is_relative_to(database.parent) for path in needed)
     if beside:

@@ -252,6 +252,8 @@ def test_a_database_beside_the_work_is_left_out(user: Site) -> None:
     for name in ("work", "work/deep"):
         (user.directory / name).mkdir()
         give(user.directory / name)
+    (user.directory / "work" / "home").symlink_to(user.directory)
+    user.extra["HOME"] = str(user.directory / "work" / "home")
     done = run(
         user,
         "--db",
