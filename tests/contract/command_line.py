@@ -187,13 +187,20 @@ class CliDriver:
         title: str | None = None,
         metadata: Mapping[str, str] | None = None,
     ) -> JsonObject:
-        _lacking()
+        given = {"resources": list(resources), "title": title, "metadata": metadata}
+        described = {name: value for name, value in given.items() if value is not None}
+        made: JsonObject = self._run("session", "create", ["--file=-"], stdin=json.dumps(described).encode())
+        return made
 
     def get_session(self, session_id: str) -> JsonObject:
-        _lacking()
+        found: JsonObject = self._run("session", "show", [], session_id)
+        return found
 
     def list_sessions(self, store_id: str, *, include_archived: bool = False) -> list[JsonObject]:
-        _lacking()
+        state = "all" if include_archived else "running"
+        found: list[JsonObject] = self._run("session", "list", [f"--store={store_id}", f"--state={state}"])
+        return found
 
     def archive_session(self, session_id: str) -> JsonObject:
-        _lacking()
+        ended: JsonObject = self._run("session", "end", [], session_id)
+        return ended

@@ -116,11 +116,11 @@ class Driver(Protocol):
 
 
 LACKING: dict[tuple[str, str], str] = {
-    ("cli", "sessions"): "a session begins with a mount or the memory tool; no command is needed to make one",
     ("cli", "pages"): "a list is printed whole, and pipes cut it",
     ("cli", "full lists"): "lists never show contents: 'show' and 'export' do",
     ("cli", "stores by time"): "'store list' has no filter but the archived ones",
     ("cli", "versions by service account"): "service accounts come with imported histories alone",
+    ("cli", "sessions without stores"): "a command that names no store says how to name one",
     ("cli", "empty updates"): "a command that names nothing to change is a mistake of whoever typed it",
     ("cli", "histories that never were"): "it takes paths too, and an empty list would hide a mistyped one",
     ("cli", "conflicts as fields"): "an error is one sentence, which names the memory in the way",

@@ -216,7 +216,7 @@ def test_pages_of_stores_while_others_come_and_go(surface: Driver, drivers: dict
     assert len(found) == len(set(found))
 
 
-@pytest.mark.parametrize("surface", having("sessions"), indirect=True)
+@pytest.mark.parametrize("surface", having("pages"), indirect=True)
 @pytest.mark.parametrize("limit", [1, 2])
 def test_pages_of_sessions_while_others_come_and_go(surface: Driver, store: str, limit: int) -> None:
     resources = [{"type": "memory_store", "memory_store_id": store}]

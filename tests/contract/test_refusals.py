@@ -435,80 +435,67 @@ def _attached(*store_ids: str, **more: str) -> list[JsonObject]:
 
 SESSIONS = {
     "a session without a store": Case(
-        errors.InvalidRequest, "needs at least one store", lambda s, _: s.create_session([]), "sessions"
+        errors.InvalidRequest, "needs at least one store", lambda s, _: s.create_session([]), "sessions without stores"
     ),
     "a session with nine stores": Case(
         errors.TooManyStores,
         "at most 8 stores, not 9",
         lambda s, scene: s.create_session(_attached(*scene.several)),
-        "sessions",
     ),
     "a session with a store twice": Case(
         errors.InvalidRequest,
         r"the store 'Scene' \(memstore_\w+\) is named twice",
         lambda s, scene: s.create_session(_attached(scene.store, scene.other, scene.store)),
-        "sessions",
     ),
     "a session with an archived store": Case(
         errors.StoreArchived,
         r"the store 'Archived' \(memstore_\w+\) is archived and cannot be attached",
         lambda s, scene: s.create_session(_attached(scene.store, scene.archived)),
-        "sessions",
     ),
     "a session with an unknown store": Case(
-        *_NO_STORE, lambda s, scene: s.create_session(_attached(scene.store, UNKNOWN_STORE)), "sessions"
+        *_NO_STORE, lambda s, scene: s.create_session(_attached(scene.store, UNKNOWN_STORE))
     ),
     "instructions of 4,097 characters": Case(
         errors.InvalidRequest,
         "instructions have at most 4096 characters",
         lambda s, scene: s.create_session(_attached(scene.store, instructions="é" * 4_097)),
-        "sessions",
     ),
     "instructions with half a character": Case(
         errors.InvalidRequest,
         "instructions must be text that UTF-8 can hold",
         lambda s, scene: s.create_session(_attached(scene.store, instructions="\ud83d")),
-        "sessions",
     ),
     "a session with what is no id": Case(
         errors.NotFound,
         r"^there is no store '\\ud83d': a store's id is memstore_ and 26 characters$",
         lambda s, scene: s.create_session(_attached(scene.store, "\ud83d")),
-        "sessions",
     ),
     "a title with half a character": Case(
         errors.InvalidRequest,
         "title must be text that UTF-8 can hold",
         lambda s, scene: s.create_session(_attached(scene.store), title="\ud83d"),
-        "sessions",
     ),
     "a title of 513 characters": Case(
         errors.InvalidRequest,
         "title has at most 512 characters, this one 513",
         lambda s, scene: s.create_session(_attached(scene.store), title="é" * 513),
-        "sessions",
     ),
     "a session's metadata of 17 pairs": Case(
         errors.InvalidRequest,
         "at most 16 pairs, this one 17",
         lambda s, scene: s.create_session(_attached(scene.store), metadata=_metadata(17)),
-        "sessions",
     ),
     "an unknown session": Case(
         errors.NotFound,
         f"^there is no session {UNKNOWN_SESSION}$",
         lambda s, _: s.get_session(UNKNOWN_SESSION),
-        "sessions",
     ),
     "archiving an unknown session": Case(
         errors.NotFound,
         f"^there is no session {UNKNOWN_SESSION}$",
         lambda s, _: s.archive_session(UNKNOWN_SESSION),
-        "sessions",
     ),
-    "what is no id of a session": Case(
-        errors.NotFound, "'sesn_x' is no session", lambda s, _: s.get_session("sesn_x"), "sessions"
-    ),
+    "what is no id of a session": Case(errors.NotFound, "'sesn_x' is no session", lambda s, _: s.get_session("sesn_x")),
 }
 
 CASES = STORES | MISSING | PATHS | LISTS | MEMORIES | GUARDS | REDACTION | SESSIONS

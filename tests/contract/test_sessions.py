@@ -1,13 +1,9 @@
-"""Sessions, on the surfaces that have them: what the workspace and the API make of ``resources[]``."""
+"""Sessions: what the workspace and the API make of ``resources[]``."""
 
 import re
 
-import pytest
-
 from memfs.model.contract import JsonObject
-from tests.contract.surfaces import Driver, having
-
-pytestmark = pytest.mark.parametrize("surface", having("sessions"), indirect=True)
+from tests.contract.surfaces import Driver
 
 
 def attach(store_id: str, **more: str) -> JsonObject:

@@ -72,7 +72,6 @@ def test_every_surface_is_known_and_lacks_what_it_lacks_for_a_reason() -> None:
 
 
 LATER: dict[str, tuple[list[str], list[str]]] = {
-    "sessions": ([], ["session "]),
     "pages": (["memory", "list"], ["--page", "--limit"]),
     "full lists": (["memory", "list"], ["--view", "--full", "--content"]),
     "stores by time": (["store", "list"], ["--since", "--until"]),
