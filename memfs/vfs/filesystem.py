@@ -536,12 +536,14 @@ class Filesystem:
         if flags & os.O_TRUNC:
             self._own_again(node)
             node.starting_point()
-            node.whole_by, node.appended_from = pid, None
+            node.whole_by, node.whole_since, node.appended_from = pid, node.generation + 1, None
             node.kernel_size = 0
             # Not loaded only to be emptied. An empty file is no exception: its mtime moves, and must be kept.
             self.scratch.charge(node, 0)
             node.buffer = bytearray()
             node.written = node.spoiled = False
+            for writer in node.writing:
+                writer.unsaved = False  # of what was done through those, nothing is left to be committed
             if uid != 0:
                 node.mode = _without_privileges(node.mode)
             self.saving.changed(node)
@@ -644,7 +646,11 @@ class Filesystem:
     def _served(self, handle: FileHandle) -> None:
         """Whoever opened a file sees, or is about to see, what it holds now."""
         node = handle.node
-        handle.base = node.starting_point()
+        if node.dirty and node.whole_by is not None:
+            # The text that somebody is writing anew: once it is committed, that is what was started from here.
+            handle.base = self.saving.made_from(node, bytes(self.contents.of(node)))
+        else:
+            handle.base = node.starting_point()
         memory_id = node.memory_id
         if not node.attached and (latest := self._latest(node)) is not None:
             memory_id = latest.memory_id

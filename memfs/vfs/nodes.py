@@ -43,6 +43,11 @@ def is_scratch_inode(inode: int) -> bool:
     return bool(inode & SCRATCH_INODES)
 
 
+def kept_mode(head: Head) -> int:
+    """The permission bits of a memory."""
+    return FILE_MODE if head.attributes.mode is None else head.attributes.mode
+
+
 class Node:
     """What files and directories share. Times are nanoseconds since the epoch."""
 
@@ -134,6 +139,7 @@ class FileNode(Node):
         "successor",
         "told",
         "whole_by",
+        "whole_since",
         "writing",
         "written",
     )
@@ -149,6 +155,8 @@ class FileNode(Node):
         self.whole_by: int | None = None
         """The thread that writes the text anew, from the start, since the last commit: what it started from, it knows.
         None where the buffer was changed in place, and thus made from ``base``."""
+        self.whole_since = 0
+        """The generation from which on it does: a commit of an earlier one was of another text."""
         self.author = 0
         """The thread that last opened it to write."""
         self.appended_from: int | None = None
@@ -207,12 +215,20 @@ class FileNode(Node):
         """Equal exactly while reads give the same bytes."""
         return ("" if self.head is None else self.head.version_id, self.generation)
 
+    def drop_buffer(self) -> None:
+        """Show the head's text, and nothing else. Where ``base`` is that text it stays: everybody of this mount who was
+        served it must be seen to have started from the same one, also when the next commit moves it on.
+        """
+        self.buffer = None
+        base = self.base
+        if base is not None and (base.text is not None or self.head is None or base.sha256 != self.head.sha256):
+            self.base = None
+
     def take_head(self, head: Head) -> None:
         """Stand at this head: times and mode as it keeps them. The buffer is the caller's business."""
         self.head = head
         self.memory_id = head.memory_id
-        attributes = head.attributes
-        self.mode = FILE_MODE if attributes.mode is None else attributes.mode
+        self.mode = kept_mode(head)
         self.mtime_ns = head.mtime_ns()
         self.ctime_ns = max(time_ns(head.updated_at), self.ctime_ns)
 

@@ -95,7 +95,7 @@ class Saving:
         self.forget(node)
         node.generation += 1
         if node.head is not None:
-            node.buffer = node.base = None
+            node.drop_buffer()
             node.take_head(node.head)
             node.told = node.head
             node.touch(content=False)
@@ -248,8 +248,11 @@ class Saving:
         if node.generation != generation:
             if not node.dirty:
                 self.note_dirty(node)  # written as scratch, which is never dirty
-            node.whole_by = None
-            node.appended_from = None if node.appended_from is None else len(text)
+            if node.whole_by is None or node.whole_since <= generation:
+                node.whole_by = None
+                cut = node.appended_from is None or node.size < len(text)
+                node.appended_from = None if cut else len(text)
+            # Else somebody has begun to write it anew while this was under way, from what that one had read before.
             return
         self.forget(node)
         for handle in node.writing:
@@ -273,7 +276,7 @@ class Saving:
             self._show_head(node)
 
     def _show_head(self, node: FileNode) -> None:
-        node.buffer = node.base = None
+        node.drop_buffer()
         node.told = node.head
         node.generation += 1
         node.served = None  # whatever a kernel has is out of date

@@ -386,3 +386,22 @@ async def test_nobody_waits_for_the_search_of_another_file(
         go_on.set()
     assert await files.read("/b") == "long"
     files.check()
+
+
+@in_trio
+async def test_within_one_mount_the_last_writer_wins_over_a_masked_text(files: Files) -> None:
+    """All who saw the text that was masked, or the one before, started from the same, as far as merging goes."""
+    guard(files, Guards(secrets="mask"))
+    await files.write("/a", "one\ntwo\n")
+    first = await files.open("/a", UPDATE, pid=1)
+    await files.close(first)
+    await files.write("/a", f"one\ntwo\n{WORD}\n")
+    assert WORD not in await files.read("/a")
+    second = await files.open("/a", UPDATE, pid=2)
+    files.put(second, 4, "TWO")
+    await files.close(second)
+    again = await files.open("/a", SAVE, pid=1)
+    files.put(again, 0, "ONE\ntwo\n")
+    await files.close(again)
+    assert await files.read("/a") == "ONE\ntwo\n"
+    assert all(version.merged is None for version in files.versions())

@@ -6,11 +6,12 @@ from collections.abc import Iterator
 import pytest
 import trio
 
-from memfs.model.errors import ContentTooLarge, MemoryChanged
+from memfs.model.errors import ContentNotText, ContentTooLarge, MemoryChanged
 from memfs.model.records import MAX_CONTENT_BYTES, ConflictPolicy, Store
-from memfs.vfs import Filesystem
+from memfs.vfs import FileHandle, Filesystem
 from memfs.workspace import Workspace
 from tests.vfs.harness import APPEND, READ, SAVE, UPDATE, Files, in_trio, jump, on_mock_clock
+from tests.vfs.test_races import just_before_the_next_commit
 
 AGENT, TOOL, SHELL = 101, 102, 103
 """Processes of one session."""
@@ -153,6 +154,59 @@ async def test_within_one_mount_the_last_writer_wins_over_a_merged_text_too(file
     await save(files, "/f", first.replace("one", "ONE"), AGENT)
     await save(files, "/f", second.replace("two", "TWO"), TOOL)
     assert await files.read("/f") == "one\nTWO\nTHREE\n"
+
+
+@in_trio
+async def test_within_one_mount_the_last_writer_wins_after_a_refused_text_too(files: Files) -> None:
+    """What was dropped is no version that only some have started from."""
+    await files.write("/f", "one\ntwo\n")
+    first = await look(files, "/f", AGENT)
+    handle = await files.open("/f", SAVE, pid=SHELL)
+    files.put(handle, 0, b"\xff")
+    with pytest.raises(ContentNotText):
+        await files.close(handle)
+    second = await look(files, "/f", TOOL)
+    await save(files, "/f", second.replace("two", "TWO"), TOOL)
+    await save(files, "/f", first.replace("one", "ONE"), AGENT)
+    assert await files.read("/f") == "ONE\ntwo\n"
+    assert all(version.merged is None for version in files.versions())
+
+
+@in_trio
+async def test_one_that_is_written_anew_during_a_commit_is_merged(files: Files, other: Files) -> None:
+    """The commit was of another text: what the new one is made from, its own writer has read."""
+    await files.write("/f", "one\ntwo\nthree\n")
+    text = await look(files, "/f", AGENT)
+    await other.write("/f", "one\ntwo\nTHREE\n")
+    change = await files.open("/f", UPDATE, pid=TOOL)
+    files.put(change, 4, "TWO")
+    anew: list[FileHandle] = []
+
+    async def begin() -> None:
+        anew.append(await files.open("/f", SAVE, pid=AGENT))
+
+    with just_before_the_next_commit(files, lambda: trio.from_thread.run(begin)):
+        await files.close(change)
+    assert files.history("/f")[-1] == "modified /f one\nTWO\nTHREE"  # and the last close of it cut no empty version
+    files.put(anew[0], 0, text.replace("one", "ONE"))
+    await files.close(anew[0])
+    # Within one mount the last writer wins; what others have saved stays.
+    assert await files.read("/f") == "ONE\nTWO\nTHREE\n"
+
+
+@in_trio
+async def test_who_reads_what_is_written_anew_started_from_that(files: Files, other: Files) -> None:
+    """Though it was not committed yet, and merged when it was: else what others saved would seem to be taken out."""
+    await files.write("/f", "one\ntwo\nthree\n")
+    text = await look(files, "/f", AGENT)
+    await other.write("/f", "one\ntwo\nTHREE\n")
+    handle = await files.open("/f", SAVE, pid=AGENT)
+    files.put(handle, 0, text.replace("one", "ONE"))
+    seen = await look(files, "/f", TOOL)
+    assert seen == "ONE\ntwo\nthree\n"
+    await files.close(handle)
+    await save(files, "/f", seen.replace("two", "TWO"), TOOL)
+    assert await files.read("/f") == "ONE\nTWO\nTHREE\n"
 
 
 # Appending
