@@ -456,7 +456,7 @@ class Filesystem:
                 return
             head = applied.heads.get(node.memory_id)
             if head is not None and self.tree.by_memory.get(head.memory_id) is node:
-                node.head = head
+                self.tree.stand(node, head)
 
     async def _truncate(self, node: FileNode, size: int, handle: int | None) -> None:
         if size > MAX_CONTENT_BYTES and not node.scratch:

@@ -226,7 +226,10 @@ class Rename:
         self._arrive(source, target)
         self.scratch.charge(source, 0)
         self.tree.bind(source, memory_id)
-        source.head = head
+        if self.written:
+            source.head = head
+        else:
+            self.tree.stand(source, head)
         for written in self.written:
             rebased = memory_id in applied.rebased
             self.saving.committed(written.node, written.text, written.generation, written.base, rebased=rebased)
@@ -314,4 +317,4 @@ class Rename:
         for memory_id, head in heads.items():
             node = self.tree.by_memory.get(memory_id)
             if node is not None and head is not None:
-                node.head = head
+                self.tree.stand(node, head)

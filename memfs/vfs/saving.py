@@ -27,7 +27,7 @@ from memfs.vfs.bases import Base, Bases
 from memfs.vfs.content import Contents
 from memfs.vfs.errors import os_error
 from memfs.vfs.handles import FileHandle
-from memfs.vfs.nodes import DirectoryNode, FileNode
+from memfs.vfs.nodes import DirectoryNode, FileNode, kept_mode
 from memfs.vfs.transactions import Transactions
 from memfs.vfs.tree import Tree, file_attributes
 
@@ -255,6 +255,9 @@ class Saving:
             # Else somebody has begun to write it anew while this was under way, from what that one had read before.
             return
         self.forget(node)
+        if node.mode != kept_mode(node.head):
+            node.mode = kept_mode(node.head)  # changed elsewhere just before the transaction
+            self._tree.stale_inode(node)
         for handle in node.writing:
             handle.unsaved = False
         if rebased:

@@ -19,6 +19,7 @@ from memfs.vfs.nodes import (
     FileNode,
     Node,
     derived_inode,
+    kept_mode,
 )
 
 
@@ -111,6 +112,16 @@ class Tree:
             del self.by_memory[node.memory_id]
         node.memory_id = memory_id
         self.by_memory[memory_id] = node
+
+    @staticmethod
+    def stand(node: FileNode, head: Head) -> None:
+        """Take the head that a commit of ours made of a file without giving it a text.
+
+        Where its text is another, somebody else has saved that just before. It is then left to ``follow``, which sees
+        to those who have the file open and to what the kernel knows; taken here, it would be no change to it.
+        """
+        if node.dirty or node.head is None or node.head.sha256 == head.sha256:
+            node.head = head
 
     def find(self, path: str) -> Node | None:
         """The node at a path."""
@@ -227,6 +238,11 @@ class Tree:
         if node.dirty:
             # Somebody else's version is the head now; this writer's text is merged with it when it is committed.
             node.starting_point()
+            if node.head is not None and node.mode == kept_mode(node.head) != kept_mode(head):
+                # The mode is no text: it is kept as it was given there, unless it was given another here.
+                node.mode = kept_mode(head)
+                node.touch(content=False)
+                self.stale_inode(node)
             node.head = head
             return
         assert node.head is not None

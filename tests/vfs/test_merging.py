@@ -8,7 +8,7 @@ import trio
 
 from memfs.model.errors import ContentNotText, ContentTooLarge, MemoryChanged
 from memfs.model.records import MAX_CONTENT_BYTES, ConflictPolicy, Store
-from memfs.vfs import FileHandle, Filesystem
+from memfs.vfs import FileHandle, Filesystem, StaleInode
 from memfs.workspace import Workspace
 from tests.vfs.harness import APPEND, READ, SAVE, UPDATE, Files, in_trio, jump, on_mock_clock
 from tests.vfs.test_races import just_before_the_next_commit
@@ -351,6 +351,22 @@ async def test_what_the_timer_saves_is_merged_too(files: Files, other: Files) ->
     assert await other.read("/f") == "ONE\nTWO\n"
     await files.close(handle)
     assert len(files.versions()) == 3
+
+
+@in_trio
+async def test_a_mode_given_elsewhere_stays_where_a_text_is_saved(files: Files, other: Files) -> None:
+    """A script that is made executable by one session while another one edits it."""
+    await files.write("/f", "one\n")
+    handle = await files.open("/f", UPDATE, pid=AGENT)
+    files.put(handle, 0, "ONE")
+    await other.fs.refresh()
+    await other.fs.set_attributes(other.node("/f").inode, mode=0o755)
+    await files.fs.refresh()
+    assert StaleInode(handle.node.inode) in files.fs.tree.stale
+    await files.close(handle)
+    await other.fs.refresh()
+    assert files.node("/f").mode == other.node("/f").mode == 0o755
+    assert await other.read("/f") == "ONE\n"
 
 
 # Saving by rename

@@ -2,14 +2,16 @@
 
 import errno
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager
 
 import pytest
+import trio
 
 from memfs.model import ids
 from memfs.model.mutations import Applied, Create, Mutation, Update
 from memfs.model.records import Actor
+from memfs.vfs import StaleInode
 from memfs.workspace import AttachedStore
 from tests.vfs.harness import SAVE, UPDATE, WRITE, Files, in_trio, refused
 
@@ -145,3 +147,62 @@ async def test_8_an_append_after_the_file_shrank_elsewhere_leaves_no_hole(files:
     files.fs.write(handle.number, 100, b"y\n")
     await files.close(handle)
     assert await files.read("/f") == "x\ny\n"
+
+
+async def chmod(files: Files, path: str) -> None:
+    """Make a file private."""
+    await files.fs.set_attributes(files.node(path).inode, mode=0o600)
+
+
+async def move_directory(files: Files, path: str) -> None:
+    """Rename the directory of a file."""
+    await files.rename(path.rpartition("/")[0], "/moved")
+
+
+async def move_file(files: Files, path: str) -> None:
+    """Rename a file."""
+    await files.rename(path, "/moved")
+
+
+@pytest.mark.parametrize("change", [chmod, move_file, move_directory])
+@in_trio
+async def test_8_a_text_saved_elsewhere_while_only_a_name_or_a_mode_is_changed_here(
+    files: Files, other: Files, change: Callable[[Files, str], Awaitable[None]]
+) -> None:
+    """It is seen as what it is, somebody else's text: who reads goes on in the old one, the kernel is told, and who
+    opens the file starts from the new one.
+    """
+    await files.mkdir("/d")
+    await files.write("/d/f", "one\n")
+    await other.fs.refresh()
+    reader = await files.open("/d/f", pid=1)
+    node = reader.node
+    with just_before_the_next_commit(files, lambda: trio.from_thread.run(other.write, "/d/f", "one\ntwo\n")):
+        await change(files, "/d/f")
+    assert files.get(reader) == b"one\n"
+    assert node.head is not None
+    assert node.size == node.head.size == 4
+    assert not node.attached
+    await files.close(reader)
+    memory = files.workspace.versions.list(files.store.id)[0]
+    path = memory.path
+    assert path is not None
+    late = await files.open(path, pid=2)
+    assert files.get(late) == b"one\ntwo\n"
+    await files.close(late)
+    late = await files.open(path, SAVE, pid=2)
+    files.put(late, 0, "one\n")  # who has seen the line and takes it out means it
+    await files.close(late)
+    assert await files.read(path) == "one\n"
+
+
+@in_trio
+async def test_12_a_mode_given_elsewhere_while_a_text_is_saved_here(files: Files, other: Files) -> None:
+    await files.write("/a", "one\n")
+    await other.fs.refresh()
+    with just_before_the_next_commit(files, lambda: trio.from_thread.run(chmod, other, "/a")):
+        await files.write("/a", "two\n")
+    assert StaleInode(files.node("/a").inode) in files.fs.tree.stale
+    await files.write("/a", "three\n")
+    await other.fs.refresh()
+    assert files.node("/a").mode == other.node("/a").mode == 0o600
