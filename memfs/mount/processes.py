@@ -53,9 +53,24 @@ def holds_open(pid: int, inode: int) -> bool:
     return False
 
 
-def same_process(thread: int, other: int) -> bool:
-    """Whether two threads, by number, are of one process; False where one of them has ended."""
-    return thread > 0 and (thread == other or (_process_of(thread) or thread) == (_process_of(other) or other))
+def same_process(thread: int, other: int, moment: float) -> bool:
+    """Whether a thread is of the process of which ``other`` was one at a moment (seconds of CLOCK_BOOTTIME), by their
+    numbers; False where one of them has ended. Numbers are given again: who began later is somebody else.
+    """
+    if thread <= 0 or (thread != other and (_process_of(thread) or thread) != (_process_of(other) or other)):
+        return False
+    began = _began(other)
+    return began is None or began <= moment
+
+
+def _began(thread: int) -> float | None:
+    """When a thread began, in seconds of CLOCK_BOOTTIME and at most one tick too early (proc_pid_stat(5))."""
+    try:
+        with open(f"/proc/{thread}/stat") as status:
+            fields = status.read().rpartition(")")[2].split()
+        return int(fields[19]) / os.sysconf("SC_CLK_TCK")
+    except (OSError, IndexError, ValueError):
+        return None
 
 
 def _process_of(thread: int) -> int | None:

@@ -5,6 +5,7 @@ with that commit: within one mount the last writer wins, as on a local disk, and
 is merged.
 """
 
+import time
 from collections import Counter, OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -18,8 +19,9 @@ KEPT_PROCESSES = 64
 """Processes of each that are."""
 KEPT_MEMORIES = 4_096
 
-SameProcess = Callable[[int, int], bool]
-"""Whether two threads, by number, are of one process; it is asked little."""
+SameProcess = Callable[[int, int, float], bool]
+"""Whether a thread is of the process of which another one was at a moment (``time.CLOCK_BOOTTIME``), by their numbers;
+it is asked little."""
 
 
 @dataclass(slots=True, eq=False)
@@ -51,7 +53,8 @@ class Base:
 @dataclass(slots=True)
 class _Served:
     base: Base
-    processes: dict[int, None] = field(default_factory=dict)
+    processes: dict[int, float] = field(default_factory=dict)
+    """Threads, and when each was served it last, the latest last."""
 
 
 class Bases:
@@ -76,7 +79,7 @@ class Bases:
             entries.append(_Served(base))
         processes = entries[-1].processes
         processes.pop(pid, None)
-        processes[pid] = None
+        processes[pid] = time.clock_gettime(time.CLOCK_BOOTTIME)
         if len(processes) > KEPT_PROCESSES:
             del processes[next(iter(processes))]
 
@@ -89,10 +92,10 @@ class Bases:
         latest = self._served.get(memory_id, [])[::-1]
         if len(latest) > 1:
             for served in latest:
-                if pid and pid in served.processes:
+                if pid and pid in served.processes and self._same_process(pid, pid, served.processes[pid]):
                     return served.base
             for served in latest:
-                if any(self._same_process(pid, other) for other in served.processes):
+                if any(self._same_process(pid, other, moment) for other, moment in served.processes.items()):
                     return served.base
             latest.sort(key=lambda served: _distance(text_of(served.base), text))  # stable: of equals the latest
         return latest[0].base if latest else None

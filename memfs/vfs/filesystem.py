@@ -73,7 +73,8 @@ class Filesystem:
 
     ``holds_open(pid, inode)`` says whether a thread's process has the inode open under another descriptor; it tells a
     shell's early close (``echo x > f`` closes one of two descriptors before it writes) from a real one.
-    ``same_process(pid, pid)`` says whether two threads are of one process, to tell which text a writer had read.
+    ``same_process(pid, pid, moment)`` says whether a thread is of the process of which another one was at a moment, to
+    tell which text a writer had read.
     ``refused(path, reason)`` is called where a guard of the store refuses what somebody saves. ``stale_name`` says
     whether a kernel may still believe in a name.
     """
@@ -100,7 +101,7 @@ class Filesystem:
         self.contents = Contents(store)
         self.scratch = ScratchAccount(scratch_bytes)
         self.asides = Asides(self._wake)
-        self.bases = Bases(same_process or (lambda _pid, _other: False))
+        self.bases = Bases(same_process or (lambda pid, other, _moment: pid == other))
         self.transactions = Transactions(store, self.tree, self.asides, self.scratch)
         self.saving = Saving(
             self.tree,

@@ -86,7 +86,7 @@ async def test_each_process_started_from_what_it_read_itself(files: Files, other
 @in_trio
 async def test_of_threads_the_process_counts(files: Files, other: Files) -> None:
     """Language runtimes read in one thread and write in another."""
-    files.fs.bases._same_process = lambda pid, other: {pid, other} == {AGENT, AGENT + 1000}
+    files.fs.bases._same_process = lambda pid, other, _moment: {pid, other} == {AGENT, AGENT + 1000}
     await files.write("/f", "a\nb\nc\nd\n")
     await look(files, "/f", AGENT + 1000)
     await other.write("/f", "a\nb\nc\nD\n")
@@ -94,6 +94,18 @@ async def test_of_threads_the_process_counts(files: Files, other: Files) -> None
     # By its lines, this could as well be the second text with a line taken back.
     await save(files, "/f", "A\nb\nc\nd\n", AGENT)
     assert await files.read("/f") == "A\nb\nc\nD\n"
+
+
+@in_trio
+async def test_a_number_that_was_given_again_is_another_process(files: Files, other: Files) -> None:
+    """It has read nothing, whoever had its number has; there are 32,768 of them where a kernel is asked for no more."""
+    files.fs.bases._same_process = lambda _pid, _other, _moment: False
+    await files.write("/f", "top\na\nend\n")
+    await look(files, "/f", AGENT)
+    await other.write("/f", "top\nA\nend\nlast\n")
+    await look(files, "/f", TOOL)
+    await save(files, "/f", "top\nA\nend\nLAST\n", AGENT)
+    assert await files.read("/f") == "top\nA\nend\nLAST\n"
 
 
 @in_trio
