@@ -471,7 +471,7 @@ class Filesystem:
         node.spoiled = False
         self.saving.changed(node)
         for writer in node.writing if handle is None else [self.file(handle)]:
-            writer.unsaved = True
+            writer.changed()
         if not by_path or node.memory_id is None:
             return
         # truncate(2) by path: there is no close to wait for, nor one that would give a text up that is unfit.
@@ -637,7 +637,8 @@ class Filesystem:
         if handle.writable:
             node.writing.add(handle)
             node.author = pid
-            handle.unsaved = bool(flags & (os.O_CREAT | os.O_TRUNC))
+            if flags & (os.O_CREAT | os.O_TRUNC):
+                handle.changed()
         if flags & os.O_ACCMODE != os.O_WRONLY:
             node.reading.add(handle)
         if handle.reads:
@@ -717,12 +718,13 @@ class Filesystem:
         if offset > len(buffer):
             buffer.extend(bytes(offset - len(buffer)))
         buffer[offset:end] = data
-        node.written = handle.unsaved = True
+        node.written = True
         if appended:
             node.appended_from = offset if node.appended_from is None else node.appended_from
         elif node.appended_from is not None and end > node.appended_from:
             node.appended_from = None
         self.saving.changed(node)
+        handle.changed()
         return len(data)
 
     async def flush(self, number: int) -> None:

@@ -11,7 +11,8 @@ from memfs.vfs.nodes import DirectoryNode, FileNode, Node
 class FileHandle:
     """An open file description. ``pid`` is the thread that opened it, 0 where unknown; ``base`` is what it was last
     served, and so what the places that it writes at are places in; ``seen_at`` is when it was opened or last served, a
-    trio.current_time(). ``unsaved`` is whether something was done through it that its close has to commit."""
+    trio.current_time(). ``unsaved`` is whether something was done through it that its close has to commit, last at the
+    file's generation ``changed_at``."""
 
     number: int
     node: FileNode
@@ -20,6 +21,12 @@ class FileHandle:
     base: Base
     seen_at: float
     unsaved: bool = False
+    changed_at: int = 0
+
+    def changed(self) -> None:
+        """Record that the buffer is what it is by something that was done through this, just now."""
+        self.unsaved = True
+        self.changed_at = self.node.generation
 
     @property
     def writable(self) -> bool:

@@ -245,6 +245,9 @@ class Saving:
         base.advance(node.head, text if rebased else None, digest if rebased else node.head.sha256)
         node.base = base
         node.told = node.head
+        for handle in node.writing:
+            if handle.changed_at <= generation:
+                handle.unsaved = False
         if node.generation != generation:
             if not node.dirty:
                 self.note_dirty(node)  # written as scratch, which is never dirty
@@ -258,8 +261,6 @@ class Saving:
         if node.mode != kept_mode(node.head):
             node.mode = kept_mode(node.head)  # changed elsewhere just before the transaction
             self._tree.stale_inode(node)
-        for handle in node.writing:
-            handle.unsaved = False
         if rebased:
             self._show_head(node)
         elif masked:

@@ -207,6 +207,23 @@ async def test_one_that_is_written_anew_during_a_commit_is_merged(files: Files, 
 
 
 @in_trio
+async def test_the_last_close_of_one_writer_saves_no_half_of_what_another_began_during_its_commit(files: Files) -> None:
+    """The kernel tells of it after close() has returned; what was done through it is committed by then."""
+    await files.write("/f", "one\ntwo\n")
+    first, second = await files.open("/f", UPDATE, pid=AGENT), await files.open("/f", UPDATE, pid=TOOL)
+    files.put(first, 0, "ONE")
+
+    async def begin() -> None:
+        files.put(second, 4, "T")
+
+    with just_before_the_next_commit(files, lambda: trio.from_thread.run(begin)):
+        await files.close(first)
+    files.put(second, 5, "WO")
+    await files.close(second)
+    assert files.history("/f")[1:] == ["modified /f ONE\ntwo", "modified /f ONE\nTWO"]
+
+
+@in_trio
 async def test_who_reads_what_is_written_anew_started_from_that(files: Files, other: Files) -> None:
     """Though it was not committed yet, and merged when it was: else what others saved would seem to be taken out."""
     await files.write("/f", "one\ntwo\nthree\n")
