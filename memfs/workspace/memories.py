@@ -5,6 +5,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
+from hashlib import sha256
 from typing import TypeVar
 
 from memfs.engine import Engine, Limits, VersionFilter
@@ -118,6 +119,8 @@ def rebased(guards: Guards, on_conflict: ConflictPolicy, update: Update, theirs:
     if ours == theirs and not edit.appended:
         return update
     end = len(ours) - edit.appended
+    if base is None and edit.appended and sha256(ours[:end]).hexdigest() == edit.base_sha256:
+        base = ours[:end]  # redacted or pruned since, and nothing but appended to
     appends = edit.appended > 0 and base is not None and ours[:end] == base
     if on_conflict == "fail" and not appends:
         raise MemoryChanged(

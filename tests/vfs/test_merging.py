@@ -294,6 +294,20 @@ async def test_appended_and_changed_in_one_go(files: Files, other: Files) -> Non
 
 
 @in_trio
+async def test_an_append_brings_back_nothing_that_was_redacted(files: Files, other: Files) -> None:
+    """What it was appended to is gone by then, and was taken out of the memory."""
+    await files.write("/log", "a secret\n")
+    log = await files.open("/log", APPEND, pid=AGENT)
+    files.put(log, 9, "tick\n")
+    await other.write("/log", "nothing\n")
+    (secret,) = [version for version in files.versions() if version.content == b"a secret\n"]
+    files.workspace.versions.redact(files.store.id, [secret.id], files.actor)
+    await files.close(log)
+    assert await files.read("/log") == "nothing\ntick\n"
+    assert conflicts(files) == []
+
+
+@in_trio
 async def test_what_would_not_fit_is_not_appended(files: Files, other: Files) -> None:
     """Rather than take away what others wrote."""
     await files.write("/f", "a\n")
