@@ -89,6 +89,17 @@ class Contents:
         except NotFound:
             return None
 
+    def begun_from(self, base: Base) -> bytes:
+        """The text that somebody started from, to go on in it. Raises ESTALE where it is gone, from the store too: what
+        is redacted must not come back with the next word that is written.
+        """
+        if base.text is not None or base.version_id is None:
+            return base.text or b""
+        try:
+            return self._store.content(base.version_id)
+        except NotFound:
+            raise os_error(errno.ESTALE, "the version that was open is redacted or pruned: open it again") from None
+
     def buffer(self, node: FileNode) -> bytearray:
         """The working copy that all handles of a file share, made from the head's text where there is none yet."""
         if node.buffer is None:

@@ -680,16 +680,14 @@ class Filesystem:
         """A file that is all saved is about to be changed, at places in what the handle was last served.
 
         Where that is not what the file holds now, it goes on in that: written into another text, the change would land
-        in the middle of a word. It is merged when it is committed.
+        in the middle of a word. It is merged when it is committed. Raises ESTALE where that is redacted.
         """
         if node.dirty or node.memory_id is None or handle is None or handle.base.sha256 is None:
             return
         if handle.base.sha256 != node.starting_point().sha256:
-            text = self.contents.of_base(handle.base)
-            if text is not None:
-                node.buffer, node.base = bytearray(text), handle.base
-                node.served = None
-                self.tree.stale_inode(node)
+            node.buffer, node.base = bytearray(self.contents.begun_from(handle.base)), handle.base
+            node.served = None
+            self.tree.stale_inode(node)
 
     def write(self, number: int, offset: int, data: bytes) -> int:
         """Write into the shared buffer; returns the number of bytes. Raises ContentTooLarge, ENOSPC (scratch)."""

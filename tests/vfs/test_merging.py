@@ -1,5 +1,6 @@
 """No lost updates (DESIGN.md 8): what a writer started from, and what becomes of its text where others saved before."""
 
+import errno
 import os
 from collections.abc import Iterator
 
@@ -10,7 +11,7 @@ from memfs.model.errors import ContentNotText, ContentTooLarge, MemoryChanged
 from memfs.model.records import MAX_CONTENT_BYTES, ConflictPolicy, Store
 from memfs.vfs import FileHandle, Filesystem, StaleInode
 from memfs.workspace import Workspace
-from tests.vfs.harness import APPEND, READ, SAVE, UPDATE, Files, in_trio, jump, on_mock_clock
+from tests.vfs.harness import APPEND, READ, SAVE, UPDATE, Files, in_trio, jump, on_mock_clock, refused
 from tests.vfs.test_races import just_before_the_next_commit
 
 AGENT, TOOL, SHELL = 101, 102, 103
@@ -333,6 +334,23 @@ async def test_a_place_is_a_place_in_what_the_writer_was_served(files: Files, ot
     files.put(handle, 4, "TWO")
     await files.close(handle)
     assert await files.read("/f") == "a title\none\nTWO\nthree\n"
+
+
+@in_trio
+async def test_what_is_redacted_does_not_come_back_with_a_word_of_who_had_it_open(files: Files, other: Files) -> None:
+    """Nor is the word written into another text."""
+    await files.write("/f", "secret\none\n")
+    handle = await files.open("/f", UPDATE, pid=AGENT)
+    assert files.get(handle) == b"secret\none\n"
+    await other.write("/f", "one\n")
+    first = files.versions()[0]
+    files.workspace.versions.redact(files.store.id, [first.id], files.actor)
+    await files.fs.refresh()
+    with refused(errno.ESTALE):
+        files.put(handle, 7, "ONE")
+    await files.close(handle)
+    assert await files.read("/f") == "one\n"
+    assert len(files.versions()) == 2
 
 
 @in_trio
