@@ -127,6 +127,7 @@ class FileNode(Node):
         "dirty",
         "dirty_since",
         "displaced",
+        "former",
         "generation",
         "handles",
         "head",
@@ -192,6 +193,8 @@ class FileNode(Node):
         asked again is still answered with that text: it would cut another one at the old size, or fill it up."""
         self.successor: FileNode | None = None
         """The file that is in its place, because somebody else has changed it."""
+        self.former: list[FileNode] = []
+        """Those that this one is the successor of, as far as somebody held them when it became that."""
 
     @property
     def scratch(self) -> bool:

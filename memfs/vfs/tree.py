@@ -261,7 +261,11 @@ class Tree:
             successor = FileNode(self.new_inode(head.memory_id, inode if replaced else None))
             successor.take_head(head)
             self.insert(parent, name, successor)
-            node.successor = successor
+            # Of all of them, and not each of the next: who follows a log for weeks would hold every text in between.
+            held = [each for each in (*node.former, node) if self.by_inode.get(each.inode) is each]
+            node.former, successor.former = [], held
+            for each in held:
+                each.successor = successor
             return
         if not same_text:
             node.buffer = node.base = None

@@ -453,3 +453,19 @@ async def test_7_a_directory_that_is_gone_elsewhere_is_looked_up_anew(files: Fil
     with refused(errno.ENOENT):
         other.fs.lookup(node.inode, b"name")
     other.fs.forget(node.inode, 1)
+
+
+@in_trio
+async def test_who_keeps_a_file_open_keeps_nothing_of_what_came_between(files: Files, other: Files) -> None:
+    """However often somebody else saves it meanwhile."""
+    await files.write("/f", "one\n")
+    reader = await files.open("/f", READ, pid=1)
+    await other.fs.refresh()
+    for number in range(3):
+        await other.write("/.f.tmp", f"{number}\n")
+        await other.rename("/.f.tmp", "/f")
+        await files.fs.refresh()
+    assert files.get(reader) == b"one\n"
+    assert reader.node.successor is files.file("/f")
+    assert files.file("/f").former == [reader.node]
+    await files.close(reader)
