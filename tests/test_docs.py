@@ -18,6 +18,7 @@ from memfs.cli import exits
 from memfs.cli.main import main
 from memfs.model import contract
 from memfs.model.errors import MemfsError, all_errors
+from memfs.model.findings import Finding
 from memfs.model.records import Actor, ApiKey, Attachment, Memory, MemoryVersion, Session, Store
 from memfs.mount.control import MountStatus
 from memfs.mount.errnos import ERRNO
@@ -312,6 +313,7 @@ def test_the_fields_of_json_are_listed() -> None:
         ("A store of a session", contract.attachment_object(Attachment("", "read_write", "", "", "")).keys()),
         ("An API key", contract.api_key_object(ApiKey("", "", "read_write", None, "")).keys()),
         ("A mount", MountStatus.__dataclass_fields__.keys()),
+        ("A check", Finding.__dataclass_fields__.keys()),
     ):
         rows = re.findall(r"^\| (`[^|]+) \|", section(title), re.MULTILINE)
         assert sorted(re.findall(r"`(\w+)`", " ".join(rows))) == sorted(fields), title

@@ -76,6 +76,12 @@ def _status() -> click.Command:
     return status
 
 
+def _doctor() -> click.Command:
+    from memfs.cli.doctor import doctor
+
+    return doctor
+
+
 def _stat() -> click.Command:
     from memfs.cli.stat import stat
 
@@ -123,6 +129,7 @@ COMMANDS: dict[str, Callable[[], click.Command]] = {
     "mount": _mount,
     "umount": _umount,
     "status": _status,
+    "doctor": _doctor,
     "stat": _stat,
     "tool": _tool,
     "mcp": _mcp,

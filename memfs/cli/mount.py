@@ -150,23 +150,51 @@ def _check_allow_other() -> None:
 
 @click.command()
 @click.argument("root", type=click.Path(path_type=Path, file_okay=False), required=False)
-def umount(root: Path | None) -> None:
+@click.option(
+    "--stale",
+    is_flag=True,
+    help="Clear away what nobody serves any more: dead mounts, and logs of roots that are gone. None that lives.",
+)
+def umount(root: Path | None, stale: bool) -> None:
     """Unmount the stores under ROOT, with the scratch beside them.
 
     What was written is committed first; returns when the processes are gone. ROOT may be left out where only one is
-    mounted.
+    mounted. With --stale it clears away every mount whose processes died, and prints what it has cleared.
 
     \b
     Example:
       memfs umount /mnt/memory
+      memfs umount --stale
     """
     from memfs.mount import control
 
+    if stale:
+        if root is not None:
+            raise click.UsageError("--stale clears away all that is dead: leave ROOT out")
+        _clear_stale()
+        return
     state, record = control.find(None if root is None else real_root(root), DEFAULT_ROOT)
     users = control.holders(record)
     control.take_down(state, record)
     for user in users:
         note(f"memfs: {user.name} (pid {user.pid}) was using {record.root}; what it writes there from now on fails")
+
+
+def _clear_stale() -> None:
+    """Raises MountFailed where something stays."""
+    from memfs.model.errors import MountFailed
+    from memfs.mount import stale
+    from memfs.mount.processes import mount_points
+    from memfs.mount.runtime import runtime_directory
+
+    found = stale.look(runtime_directory(), mount_points(), os.getuid())
+    if not found:
+        note("memfs: nothing is stale")
+    cleared, failed = stale.clear(found)
+    for path in cleared:
+        line(path)
+    if failed:
+        raise MountFailed(f"could not be cleared away: {'; '.join(failed)}")
 
 
 @click.command()

@@ -61,10 +61,13 @@ def create_file(path: Path) -> None:
         raise StorageFailed(f"cannot make the database {path}: {error.strerror}") from error
 
 
-def connect(path: Path, mode: Literal["ro", "rw"]) -> sqlite3.Connection:
-    """A connection without implicit transactions that any thread may use, though only one at a time."""
+def connect(path: Path, mode: Literal["ro", "rw"], *, untouched: bool = False) -> sqlite3.Connection:
+    """A connection without implicit transactions that any thread may use, though only one at a time.
+
+    ``untouched`` makes no file beside the database and takes no lock, so the log must be empty, and nobody writing.
+    """
     connection = sqlite3.connect(
-        f"{path.absolute().as_uri()}?mode={mode}",
+        f"{path.absolute().as_uri()}?mode={mode}{'&immutable=1' if untouched else ''}",
         uri=True,
         timeout=LOCK_TIMEOUT_SECONDS,
         isolation_level=None,

@@ -177,6 +177,8 @@ class MountPoint:
     """The filesystem, as MAJOR:MINOR."""
     subtree: Path
     """Which directory of the filesystem is mounted; ``/`` for all of it."""
+    owner: int | None = None
+    """The user who mounted it, where it is FUSE's."""
 
 
 def mount_points(pid: int | None = None) -> list[MountPoint]:
@@ -194,10 +196,18 @@ def mount_points(pid: int | None = None) -> list[MountPoint]:
         before, separator, after = line.partition(b" - ")
         if not separator:
             continue
-        fields, (kind, source, *_) = before.split(b" "), after.split(b" ")
+        fields, (kind, source, *options) = before.split(b" "), after.split(b" ")
         device = fields[2].decode()
+        owner = re.search(rb"\buser_id=(\d+)", options[0]) if options and kind.startswith(b"fuse") else None
         points.append(
-            MountPoint(unescaped(fields[4]), os.fsdecode(kind), os.fsdecode(source), device, unescaped(fields[3]))
+            MountPoint(
+                unescaped(fields[4]),
+                os.fsdecode(kind),
+                os.fsdecode(source),
+                device,
+                unescaped(fields[3]),
+                int(owner[1]) if owner else None,
+            )
         )
     return points
 

@@ -65,18 +65,19 @@ def _in_memory(path: Path, *, shared: bool) -> Path:
     return path
 
 
-def runtime_directory() -> Path:
-    """Where records are: /run/memfs for root, else memfs below XDG_RUNTIME_DIR or a private directory of the user's.
-
-    Raises MountFailed where another user has taken that place.
-    """
+def runtime_place() -> Path:
+    """Where records are: /run/memfs for root, else memfs below XDG_RUNTIME_DIR or a private directory of the user's."""
     uid = os.getuid()
     if uid == 0:
-        path = Path("/run/memfs")
-    elif os.path.isabs(given := os.environ.get("XDG_RUNTIME_DIR", "")):  # a relative one is to be ignored
-        path = Path(given) / "memfs"
-    else:
-        path = Path(tempfile.gettempdir()) / f"memfs-{uid}"
+        return Path("/run/memfs")
+    if os.path.isabs(given := os.environ.get("XDG_RUNTIME_DIR", "")):  # a relative one is to be ignored
+        return Path(given) / "memfs"
+    return Path(tempfile.gettempdir()) / f"memfs-{uid}"
+
+
+def runtime_directory() -> Path:
+    """The place of the records, made where it is missing. Raises MountFailed where another user has taken it."""
+    uid, path = os.getuid(), runtime_place()
     try:
         path.mkdir(mode=0o700, parents=True, exist_ok=True)
         status = path.lstat()
@@ -231,9 +232,9 @@ def _parse(text: str) -> RootRecord:
     return RootRecord(**fields)
 
 
-def records() -> list[tuple[RootState, RootRecord]]:
-    """Every root there is a record of, by path."""
-    directory = runtime_directory()
+def records(directory: Path | None = None) -> list[tuple[RootState, RootRecord]]:
+    """Every root there is a record of, by path; those in ``directory``, which else is the runtime directory."""
+    directory = directory or runtime_directory()
     found = []
     for path in directory.glob("*.json"):
         try:
