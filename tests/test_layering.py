@@ -23,12 +23,14 @@ MAY_IMPORT: dict[str, frozenset[str]] = {
     "mount": frozenset({"vfs", "workspace", "model"}),
     "tool": frozenset({"workspace", "model"}),
     "api": frozenset({"workspace", "model"}),
+    "testing": frozenset({"mount", "workspace", "model"}),
     "cli": frozenset({"api", "tool", "mount", "vfs", "workspace", "engine", "model"}),
 }
 
 # Modules that one layer alone may import.
 OWNERS: dict[str, str] = {
     "pyfuse3": "mount",
+    "pytest": "testing",
     "click": "cli",
     "rich": "cli",
     "anthropic": "tool",
@@ -49,7 +51,7 @@ OWNERS: dict[str, str] = {
 FORBIDDEN: dict[str, frozenset[str]] = {"model": frozenset({"errno", "http", "trio"})}
 
 # Layers that must have been found, or the walk looked in the wrong place.
-PRESENT = frozenset({"model", "engine", "workspace", "vfs", "mount", "tool", "api", "cli"})
+PRESENT = frozenset({"model", "engine", "workspace", "vfs", "mount", "tool", "api", "testing", "cli"})
 
 
 @dataclass(frozen=True, order=True)
@@ -219,6 +221,7 @@ CLEAN = {
     "mount/deep/er.py": "from ...vfs import tree\nfrom ..operations import x\nself.print('a method')\n",
     "tool/sdk.py": "from memfs.workspace import stores\nimport importlib\nimportlib.import_module('json')\n",
     "tool/mcp.py": "import mcp.types\nfrom anthropic.lib import tools\nfrom memfs import __version__\n",
+    "testing/plugin.py": "import pytest\nfrom memfs.mount import system\n",
     "api/app.py": "from memfs.model import ids\nimport http\n",
     "cli/main.py": "import click, rich.table\nfrom memfs import api, tool, mount, vfs, engine\nprint('x')\n",
     "model/__pycache__/stray.txt": "not source",
@@ -281,6 +284,10 @@ def test_a_clean_tree_has_no_violation(tmp_path: Path) -> None:
         ("tool/x.py", "from memfs.api import app", 1, "imports memfs.api"),
         ("mount/x.py", "from memfs.cli import main", 1, "imports memfs.cli"),
         ("mount/x.py", "from memfs.engine import sqlite", 1, "imports memfs.engine"),
+        ("testing/x.py", "from memfs.cli import main", 1, "imports memfs.cli"),
+        ("testing/x.py", "from memfs.engine import sqlite", 1, "imports memfs.engine"),
+        ("cli/x.py", "from memfs.testing import plugin", 1, "imports memfs.testing"),
+        ("mount/x.py", "import pytest", 1, "imports pytest"),
         ("tool/x.py", "from memfs.vfs import tree", 1, "imports memfs.vfs"),
         ("tool/x.py", "from memfs.engine import sqlite", 1, "imports memfs.engine"),
         ("tool/x.py", "def f():\n    from memfs.cli import main", 2, "imports memfs.cli"),
