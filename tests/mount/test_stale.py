@@ -6,8 +6,10 @@ whatever is dead on the machine.
 
 import json
 import os
+import shutil
 import signal
 import subprocess
+import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -15,6 +17,7 @@ from pathlib import Path
 import pytest
 
 from tests.mount.harness import LIMIT, Site, kill, site, wait_for_end
+from tests.mount.users import give
 
 pytestmark = pytest.mark.mount
 
@@ -143,6 +146,28 @@ def test_a_record_that_cannot_be_read_is_told_and_stays(here: Site) -> None:
     done = here.run("umount", "--stale", check=False)
     assert done.returncode == 1
     assert "/run/memfs/broken.json: it cannot be read; unmount its root, then remove it" in done.stderr
+
+
+def test_ordinary_users_clear_away_their_own(open_device: None, prefix: tuple[str, ...]) -> None:
+    home = Path(tempfile.mkdtemp(prefix="memfs-stale-"))
+    give(home)
+    try:
+        with alone() as around, site(home, prefix=(*around, *prefix), XDG_RUNTIME_DIR=str(home)) as made:
+            made.store("notes")
+            made.mount("notes")
+            die(made)
+            assert made.run("umount", "--stale").stdout == f"{made.root}\n"
+            made.mount("notes")
+            die(made)
+            name = Path(made.status()[0]["log"]).with_suffix("")
+            inside(made, f"rm {name}.json {name}.lock")
+            (cleared, log) = made.run("umount", "--stale").stdout.splitlines()
+            assert (cleared.endswith("/notes"), log) == (True, f"{name}.log")
+            assert cleared not in inside(made, "cat /proc/self/mountinfo")
+            assert stale_mounts(made)["found"] == "none"
+            inside(made, f"rm -r $(readlink {made.root}) {made.root}")
+    finally:
+        shutil.rmtree(home)
 
 
 def test_stale_takes_no_root(here: Site) -> None:
