@@ -18,6 +18,7 @@ from memfs.cli.attaching import (
 )
 from memfs.cli.context import Invocation, pass_invocation
 from memfs.cli.output import Column, Format, format_option, line, moment, note, write_list
+from memfs.cli.owning import chosen_owner, owner_options
 from memfs.cli.sizes import SizeType
 from memfs.model.records import Access, ConflictPolicy
 
@@ -50,6 +51,7 @@ DEFAULT_SCRATCH_BYTES = 64 * 1024 * 1024
     default=None,
     help="Let other users in, as far as file permissions let them. The default for root.",
 )
+@owner_options
 @temporaries_options
 @pass_invocation
 def mount(
@@ -61,6 +63,9 @@ def mount(
     scratch_size: int | None,
     foreground: bool,
     allow_other: bool | None,
+    uid: int | None,
+    gid: int | None,
+    umask: int | None,
     added: tuple[str, ...],
     excepted: tuple[str, ...],
     defaults: bool,
@@ -73,6 +78,7 @@ def mount(
     \b
     Example:
       memfs mount -s notes -s team-standards:read_only
+      memfs mount -s notes --uid 1000 --gid 1000
       memfs mount -s notes --root ./drafts --temporary '*.draft' --not-temporary 'keep*'
       ls /mnt/memory
     """
@@ -95,6 +101,7 @@ def mount(
         allow_other = os.getuid() == 0
     elif allow_other:
         _check_allow_other()
+    owner = chosen_owner(uid, gid, umask, allow_other=allow_other)
     state = RootState(root)
     with state.hold() as lock:
         try:
@@ -110,6 +117,8 @@ def mount(
                 allow_other=allow_other,
                 temporaries=names,
                 ends_session=ends,
+                owner=owner,
+                umask=umask,
             )
 
             def announce() -> None:

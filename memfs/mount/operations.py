@@ -87,8 +87,12 @@ class StoreOperations(pyfuse3.Operations):
         uid: int,
         gid: int,
         followed: bool,
+        umask: int | None = None,
     ) -> None:
-        """``uid`` and ``gid`` own every file; ``followed`` is whether commits elsewhere are noticed by themselves."""
+        """``uid`` and ``gid`` own every file; ``followed`` is whether commits elsewhere are noticed by themselves.
+
+        ``umask`` takes the place of what each file says of who may read and write it.
+        """
         super().__init__()
         self.refusals = refusals
         self.filesystem = filesystem
@@ -96,6 +100,7 @@ class StoreOperations(pyfuse3.Operations):
         self.followed = followed
         self.uid = uid
         self.gid = gid
+        self.umask = umask
 
     def place(self, request: dict[str, Any]) -> str:
         """Where in the store a request is about something, by its handler's arguments; a rename's is its new name.
@@ -129,7 +134,11 @@ class StoreOperations(pyfuse3.Operations):
         entry = pyfuse3.EntryAttributes()
         entry.st_ino = node.inode
         entry.attr_timeout = entry.entry_timeout = FOLLOWED_SECONDS if self.followed else UNFOLLOWED_SECONDS
-        mode = node.mode & ~0o222 if self.filesystem.read_only or self.filesystem.tree.archived else node.mode
+        mode = node.mode
+        if self.umask is not None:
+            mode = (mode | (0o777 if isinstance(node, DirectoryNode) else 0o666)) & ~self.umask
+        if self.filesystem.read_only or self.filesystem.tree.archived:
+            mode &= ~0o222
         if isinstance(node, DirectoryNode):
             entry.st_mode = stat.S_IFDIR | mode
             entry.st_nlink = 2 + node.directories if node.attached else 0

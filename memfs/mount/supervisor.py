@@ -48,6 +48,10 @@ class Plan:
     ends_session: bool
     """Whether the session was begun for these mounts, and so ends with them."""
     temporaries: TemporaryNames = DEFAULT_NAMES
+    owner: tuple[int, int] | None = None
+    """User and group that own every file; None: those of whoever mounts."""
+    umask: int | None = None
+    """See ``StoreMount``."""
 
 
 @dataclass(slots=True)
@@ -89,6 +93,8 @@ class Supervisor:
                     allow_other=self.plan.allow_other,
                     refusals=self.state.refusals_path(Path(attachment.mount_path).name),
                     temporaries=self.plan.temporaries,
+                    owner=self.plan.owner,
+                    umask=self.plan.umask,
                 )
             )
             for attachment in self.plan.session.attachments

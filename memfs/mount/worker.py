@@ -59,6 +59,8 @@ class StoreMount:
     """An open /dev/fuse that is mounted at the path already, in a sandbox; None: the worker mounts."""
     owner: tuple[int, int] | None = None
     """User and group that own every file, as the mount counts them; None: those of the worker."""
+    umask: int | None = None
+    """Permission bits that nobody has, while all others may read, write and search; None: each file's own bits."""
 
 
 def ending_signals() -> set[signal.Signals]:
@@ -97,6 +99,7 @@ def serve(mount: StoreMount, ready: int, parent: int) -> int:
             Refusals(mount.refusals),
             uid=uid,
             gid=gid,
+            umask=mount.umask,
             followed=feed is not None,
         )
         path = mount.path if mount.device is None else Path(f"/dev/fd/{mount.device}")  # which libfuse knows
