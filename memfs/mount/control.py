@@ -12,6 +12,7 @@ from pathlib import Path
 
 from memfs.model.errors import MemfsError, MountFailed
 from memfs.model.records import Access
+from memfs.mount.notifying import ServiceManager
 from memfs.mount.processes import asked, close_inherited, mounted_at
 from memfs.mount.refusals import Refusal, read_refusals
 from memfs.mount.root import Root, unmount
@@ -58,9 +59,15 @@ def check_not_nested(root: Path) -> None:
 
 
 def run_foreground(plan: Plan, state: RootState, lock: int, ready: Callable[[], None]) -> None:
-    """Supervise in this process until a signal. Raises MountFailed."""
+    """Supervise in this process until a signal; a service manager is told when all answer. Raises MountFailed."""
     configure_log(None)
-    Supervisor(plan, state, [lock]).run(ready)
+    manager = ServiceManager.of_environment()
+
+    def announce() -> None:
+        ready()
+        manager.tell("READY=1", f"STATUS=Serving {len(plan.session.attachments)} stores at {plan.root}")
+
+    Supervisor(plan, state, [lock]).run(announce, lambda: manager.tell("STOPPING=1"))
 
 
 def run_background(plan: Plan, state: RootState, lock: int) -> None:

@@ -100,10 +100,11 @@ class Supervisor:
             for attachment in self.plan.session.attachments
         ]
 
-    def run(self, ready: Callable[[], None]) -> None:
+    def run(self, ready: Callable[[], None], stopping: Callable[[], None] = lambda: None) -> None:
         """Mount everything, call ``ready``, and serve until SIGTERM, SIGINT or the last mount is gone.
 
-        Raises MountFailed, with nothing left mounted, where a mount cannot be made.
+        Then call ``stopping``, and take everything down. Raises MountFailed, with nothing left mounted, where a mount
+        cannot be made.
         """
         set_process_name("memfs")
         forget_environment()
@@ -121,6 +122,7 @@ class Supervisor:
             ready()
             log.info("mounted root=%s stores=%d", self.plan.root, len(self._stores))
             self._watch()
+            stopping()
         finally:
             self._stop()
 
