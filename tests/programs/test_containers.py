@@ -1,0 +1,327 @@
+"""Real containers: what the guide to containers says of a daemon beside them, and of a sidecar, is so with runc.
+
+All of it lives in a mount namespace of its own, in which propagation is shared as on a host with systemd. The namespace
+goes with its last process, and these end with the test.
+"""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from memfs.mount.processes import mount_points
+from tests.mount.harness import LIMIT, Site, kill, wait_for_end, wait_until
+from tests.processes import ROOT, hear, tell
+
+pytestmark = [pytest.mark.mount, pytest.mark.programs]
+
+FILES = ROOT / "docs" / "guide" / "examples" / "containers"
+COMPOSE: dict[str, Any] = yaml.safe_load((FILES / "compose.yaml").read_text())["services"]
+POD: dict[str, Any] = yaml.safe_load((FILES / "pod.yaml").read_text())["spec"]
+
+AGENT = 1000
+
+OF_DOCKER = ["CAP_CHOWN", "CAP_DAC_OVERRIDE", "CAP_FOWNER", "CAP_FSETID", "CAP_KILL", "CAP_MKNOD", "CAP_SETGID"]
+OF_DOCKER += ["CAP_SETUID", "CAP_SYS_CHROOT"]
+"""What root in a container may where nobody says otherwise, as far as it bears on files."""
+
+SHELL = r"""echo ready; while IFS= read -r line; do sh -c "$line" </dev/null 2>&1; printf '\n=%s\n' $?; done"""
+
+
+class Host(Site):
+    """A machine with a directory for mounts, ``srv``, of which containers get parts."""
+
+    @property
+    def srv(self) -> Path:
+        """What is /srv/memfs in the guide."""
+        return self.directory / "srv"
+
+    @property
+    def root(self) -> Path:
+        """Where this test mounts: in what the agent's container gets."""
+        return self.srv / "agent" / "memory"
+
+    @property
+    def namespace(self) -> int:
+        """A process in its mount namespace."""
+        return int(self.prefix[-1])
+
+    def mounted(self) -> list[Path]:
+        """What is mounted below ``srv``."""
+        return [point.path for point in mount_points(self.namespace) if self.srv in point.path.parents]
+
+
+@pytest.fixture
+def host(tmp_path: Path) -> Iterator[Host]:
+    """A host with a store ``Project notes``, and a directory for one agent that is root's."""
+    script = 'mount --bind "$0" "$0" && mount --make-shared "$0" && echo ready && exec cat'
+    (tmp_path / "srv" / "agent").mkdir(parents=True)
+    holder = subprocess.Popen(
+        ["unshare", "--mount", "--propagation", "private", "sh", "-c", script, str(tmp_path / "srv")],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    with holder:
+        try:
+            assert hear(holder) == "ready"
+            made = Host(tmp_path, ("nsenter", "--mount", "--target", str(holder.pid)))
+            made.run("store", "create", "Project notes")
+            try:
+                yield made
+            finally:
+                made.end()
+            assert not made.mounted()
+        finally:
+            holder.kill()
+
+
+class Container:
+    """A container that runs a shell, or something else in the foreground."""
+
+    def __init__(self, process: "subprocess.Popen[str]", pid: int) -> None:
+        """``pid`` is that of its first process."""
+        self.process = process
+        self.pid = pid
+
+    def sh(self, script: str) -> tuple[int, str]:
+        """Run a line of shell in it; returns the exit status and what it wrote."""
+        tell(self.process, script)
+        lines = []
+        while not (line := hear(self.process)).startswith("="):
+            lines.append(line)
+        return int(line[1:]), "\n".join(lines).strip()
+
+    def said(self, script: str) -> str:
+        """What a line of shell wrote, that must succeed."""
+        status, text = self.sh(script)
+        assert status == 0, (script, text)
+        return text
+
+    def refused(self, script: str) -> str:
+        """What a line of shell wrote, that must fail."""
+        status, text = self.sh(script)
+        assert status != 0, (script, text)
+        return text
+
+
+def bind(source: Path, place: str, *options: str) -> dict[str, Any]:
+    """A bind mount as the OCI runtime specification has it."""
+    return {"destination": place, "type": "bind", "source": str(source), "options": ["rbind", *options]}
+
+
+def system() -> list[dict[str, Any]]:
+    """The host's programs, and what runs memfs, read-only."""
+    places = [Path("/usr"), *sorted({Path(sys.prefix), Path(sys.base_prefix), ROOT})]
+    outer = [place for place in places if not any(other in place.parents for other in places)]
+    return [bind(place, str(place), "ro", "rprivate") for place in outer]
+
+
+@contextmanager
+def container(
+    host: Host,
+    name: str,
+    *mounts: dict[str, Any],
+    uid: int,
+    args: list[str] | None = None,
+    capabilities: list[str] | None = None,
+    env: dict[str, str] | None = None,
+    device: bool = False,
+    propagation: str = "slave",
+) -> Iterator[Container]:
+    """Run a container with a root filesystem of its own, which is read-only, and namespaces of its own."""
+    bundle = host.directory / f"bundle-{name}"
+    rootfs = bundle / "rootfs"
+    rootfs.mkdir(parents=True, exist_ok=True)
+    for link in ("bin", "sbin", "lib", "lib64"):
+        if Path("/", link).is_symlink() and not (rootfs / link).is_symlink():
+            (rootfs / link).symlink_to(f"usr/{link}")
+    caps = capabilities or []
+    fuse = {"path": "/dev/fuse", "type": "c", "major": 10, "minor": 229, "fileMode": 0o666}
+    config = {
+        "ociVersion": "1.0.2",
+        "process": {
+            "terminal": False,
+            "user": {"uid": uid, "gid": uid},
+            "args": args or ["sh", "-c", SHELL],
+            "env": [f"{key}={value}" for key, value in ({"PATH": os.environ["PATH"]} | (env or {})).items()],
+            "cwd": "/",
+            "noNewPrivileges": True,
+            "capabilities": dict.fromkeys(("bounding", "effective", "permitted"), caps),
+        },
+        "root": {"path": "rootfs", "readonly": True},
+        "mounts": [
+            {"destination": "/proc", "type": "proc", "source": "proc"},
+            {"destination": "/dev", "type": "tmpfs", "source": "tmpfs", "options": ["nosuid", "mode=755"]},
+            {"destination": "/tmp", "type": "tmpfs", "source": "tmpfs", "options": ["nosuid", "mode=1777"]},
+            {"destination": "/run", "type": "tmpfs", "source": "tmpfs", "options": ["nosuid", "mode=755"]},
+            *system(),
+            *mounts,
+        ],
+        "linux": {
+            "namespaces": [{"type": kind} for kind in ("pid", "mount", "ipc", "uts", "network")],
+            "devices": [fuse] if device else [],
+            "resources": {"devices": [{"allow": True, "type": "c", "major": 10, "minor": 229, "access": "rwm"}]},
+            "rootfsPropagation": propagation,
+        },
+    }
+    (bundle / "config.json").write_text(json.dumps(config))
+    runc = [*host.prefix, "runc", "--root", str(host.directory / "runc")]
+    ident = f"memfs-{os.getpid()}-{name}"
+    pid_file = bundle / "pid"
+    pid_file.unlink(missing_ok=True)
+    process = subprocess.Popen(
+        [*runc, "run", "--bundle", str(bundle), "--pid-file", str(pid_file), ident],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    with process:
+        try:
+            first = hear(process)
+            assert first == "ready" or args, first
+            # Written a moment after the first process began.
+            pid = wait_until(lambda: pid_file.exists() and pid_file.read_text(), "the container's process")
+            yield Container(process, int(pid))
+        finally:
+            deleted = subprocess.run(
+                [*runc, "delete", "--force", ident], capture_output=True, text=True, timeout=LIMIT, check=False
+            )
+            process.kill()
+    assert deleted.returncode == 0, deleted.stderr
+
+
+def kill_all(host: Host) -> None:
+    """End every process of the daemon at once; what it left mounted stays dead."""
+    supervisor, workers = host.supervisor(), [int(mount["pid"]) for mount in host.status()]
+    os.kill(supervisor, signal.SIGSTOP)  # it must not start another worker before it is killed itself
+    for pid in [*workers, supervisor]:
+        kill(pid)
+        wait_for_end(pid)
+
+
+WAYS = {
+    "a user": (AGENT, "rw", []),
+    "root, read-only": (0, "ro", OF_DOCKER),
+}
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_an_agent_has_nothing_but_the_mounts(host: Host, way: str) -> None:
+    """K01, K02, K08: bound in by propagation before anything is mounted, through every end and start of the daemon."""
+    uid, access, capabilities = WAYS[way]
+    host.expected_log.append("a worker died")
+    host.store("Team standards", a_md="as agreed\n")
+    memory, notes = "/mnt/memory", "/mnt/memory/project-notes"
+    with container(
+        host, "agent", bind(host.srv / "agent", "/mnt", "rslave", access), uid=uid, capabilities=capabilities
+    ) as agent:
+        # Nothing is mounted yet, so nothing can be written.
+        assert agent.said("id -u; ls -A /mnt") == str(uid)
+        assert agent.refused("echo lost > /mnt/lost")
+        assert agent.refused(f"mkdir -p {notes}")
+
+        # What is mounted later is there.
+        host.mount("project-notes", "team-standards:read_only", uid=AGENT, gid=AGENT)
+        assert agent.said(f"ls {memory}").split() == ["project-notes", "team-standards"]
+        assert agent.said(f"cd {notes}; echo one > a; echo two >> a; sed -i s/one/ONE/ a; cat a") == "ONE\ntwo"
+        assert agent.said(f"stat -c %u {notes} {notes}/a").split() == [str(AGENT)] * 2
+        assert agent.said(f"cat {memory}/team-standards/a.md") == "as agreed"
+        assert "Read-only file system" in agent.refused(f"echo no > {memory}/team-standards/a.md")
+        assert agent.said(f"echo draft > {memory}/draft; cat {memory}/draft") == "draft"
+        assert host.heads("project-notes") == {"/a": b"ONE\ntwo\n"}
+
+        # The database is not there by any path, and the mounts cannot be taken away or made.
+        assert agent.said("ls -A /mnt") == "memory"
+        assert agent.said("find / -name 'memfs.db*' 2>/dev/null; true") == ""
+        assert agent.said("for p in /proc/[0-9]*; do ls $p/root/mnt; done | sort -u") == "memory"
+        assert agent.refused(f"test -e {host.db} || ls {host.directory}")
+        assert agent.refused(f"umount {notes}")
+        assert agent.refused(f"unshare --user --map-root-user --mount umount {notes}")
+        agent.refused("test -e /dev/fuse")
+
+        # A worker dies.
+        before = host.worker("Project notes")
+        kill(before)
+        wait_until(lambda: agent.sh(f"echo back > {notes}/b")[0] == 0, "the store to be back in the container")
+        assert host.worker("Project notes") != before
+
+        # All of the daemon dies; what was mounted fails until it is mounted again.
+        kill_all(host)
+        for script in (f"echo lost > {notes}/lost", f"echo lost >> {notes}/a", f"mkdir {notes}/lost"):
+            assert "not connected" in agent.refused(script)
+        host.mount("project-notes", uid=AGENT, gid=AGENT)
+        assert agent.said(f"cat {notes}/a {notes}/b") == "ONE\ntwo\nback"
+        agent.said(f"echo again > {notes}/c")
+
+        # It is stopped, as for an update; nothing is left to write to, until it is started.
+        host.run("umount", host.root)
+        assert agent.said("ls -A /mnt") == ""
+        for script in (f"echo lost > {notes}/lost", f"mkdir -p {notes}", "echo lost > /mnt/lost"):
+            assert agent.refused(script)
+        host.mount("project-notes", uid=AGENT, gid=AGENT)
+        agent.said(f"echo last > {notes}/d")
+        assert agent.said(f"ls {notes}").split() == ["a", "b", "c", "d"]
+    found = {version.path: version.created_by.type for version in host.history("project-notes")}
+    assert found == dict.fromkeys(("/a", "/b", "/c", "/d"), "session_actor")
+    assert os.listdir(host.srv / "agent") == ["memory"]
+
+
+CAPABILITIES = [f"CAP_{name}" for name in COMPOSE["memfs"]["cap_add"]]
+SIDECARS = {"compose": (COMPOSE["memfs"]["command"], "agent"), "pod": (POD["initContainers"][0]["args"], "")}
+"""The command, and what below the shared directory the agent gets. A privileged container may more than these need."""
+
+
+@pytest.mark.parametrize("kind", SIDECARS)
+def test_a_sidecar_shows_its_mounts_to_the_agent(host: Host, kind: str) -> None:
+    """K01, K02, K08: with the command and the capabilities of the examples, as the first process of its container."""
+    command, below = SIDECARS[kind]
+    records = host.directory / "records"
+    records.mkdir()
+    if kind == "pod":
+        host.srv.chmod(0o777)  # as Kubernetes makes an emptyDir
+
+    def sidecar() -> Any:
+        return container(
+            host,
+            "memfs",
+            bind(host.srv, "/srv/memfs", "rshared"),
+            bind(host.db.parent, "/var/lib/memfs"),
+            bind(records, "/run/memfs"),
+            uid=0,
+            args=[sys.executable, "-bb", "-m", "memfs.cli", *command],
+            capabilities=CAPABILITIES,
+            env={"MEMFS_DB": "/var/lib/memfs/memfs.db", "PYTHONPATH": str(ROOT)},
+            device=True,
+            propagation="shared",
+        )
+
+    notes = "/mnt/memory/project-notes"
+    with ExitStack() as stack:
+        agent = stack.enter_context(container(host, "agent", bind(host.srv / below, "/mnt", "rslave", "ro"), uid=AGENT))
+        assert agent.refused("echo lost > /mnt/lost")
+        with sidecar() as daemon:
+            agent.said(f"echo one > {notes}/a")
+            assert agent.said(f"stat -c %u:%g {notes}/a") == f"{AGENT}:{AGENT}"
+            assert agent.refused("ls /var/lib/memfs /proc/1/root/var/lib/memfs")
+            kill(daemon.pid)
+            wait_for_end(daemon.pid)
+            assert "not connected" in agent.refused(f"echo lost > {notes}/lost")
+        with sidecar() as daemon:
+            agent.said(f"echo two >> {notes}/a")
+            os.kill(daemon.pid, signal.SIGTERM)
+            assert daemon.process.wait(LIMIT) == 0
+            for script in (f"echo lost > {notes}/lost", f"mkdir -p {notes}", "echo lost > /mnt/lost"):
+                assert agent.refused(script)
+    assert host.heads("project-notes") == {"/a": b"one\ntwo\n"}
+    assert not host.mounted()
