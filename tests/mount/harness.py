@@ -145,6 +145,10 @@ class Site:
         """Look into the logs of what is mounted now when the test ends; ``mount`` does it itself."""
         self._logs |= {Path(mount["log"]) for mount in self.status()}
 
+    def note_log(self, log: Path) -> None:
+        """Look into the log of another root when the test ends."""
+        self._logs.add(log)
+
     def status(self) -> list[dict[str, Any]]:
         """What is mounted at this root."""
         found = json.loads(self.run("status", "--format", "json").stdout)

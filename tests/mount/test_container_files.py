@@ -19,8 +19,9 @@ import yaml
 
 from memfs.cli.main import main
 from memfs.mount.processes import mount_points
-from tests.mount.harness import LIMIT, Site, kill, wait_for_end
-from tests.processes import ROOT, hear
+from tests.mount.harness import LIMIT, Site, kill, wait_for_end, wait_until
+from tests.mount.users import NOBODY
+from tests.processes import ROOT, hear, tell
 
 pytestmark = pytest.mark.mount
 
@@ -230,6 +231,60 @@ def status(at: Site, root: Path) -> list[dict[str, Any]]:
     """What is mounted at another root than the site's."""
     found: list[dict[str, Any]] = yaml.safe_load(at.run("status", "--format", "json").stdout)
     return [mount for mount in found if mount["root"] == str(root)]
+
+
+ROOTLESS = """mount --rbind "$0" /mnt; mount -o remount,bind,ro /mnt; echo ready
+while IFS= read -r line; do if sh -c "$line" </dev/null 2>&1; then echo =0; else echo =1; fi; done"""
+"""What a rootless container is made of: the directory bound in, read-only itself, and a shell."""
+
+
+def test_an_ordinary_user_s_mounts_come_into_a_rootless_container(user: Site) -> None:
+    """K01, K02, K06: without any privilege, as the namespace's root, by the directory above a root on a tmpfs."""
+    user.expected_log.append("a worker died")
+    place = user.directory / "tmpfs"
+    place.mkdir()
+    before = user.prefix
+    script = f'mount -t tmpfs -o mode=755,uid={NOBODY.pw_uid} memfs-test "$1"; mount --make-shared "$1"'
+    with namespace(script, place) as pid:
+        user.prefix = ("nsenter", "--mount", "--target", str(pid), *before)
+        root = place / "agent" / "memory"
+        subprocess.run([*user.prefix, "mkdir", root.parent], check=True, timeout=LIMIT)
+        unshare = ("unshare", "--user", "--map-root-user", "--mount", "--propagation", "slave")
+        agent = subprocess.Popen(
+            [*user.prefix, *unshare, "sh", "-euc", ROOTLESS, str(root.parent)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+
+        def sh(line: str) -> list[str]:
+            tell(agent, line)
+            said = [hear(agent)]
+            while not said[-1].startswith("="):
+                said.append(hear(agent))
+            return said
+
+        with agent:
+            try:
+                assert hear(agent) == "ready"
+                assert sh("mkdir /mnt/memory")[-1] != "=0"
+                user.run("mount", "--root", root, "-s", "notes")
+                try:
+                    (log,) = {mount["log"] for mount in status(user, root)}
+                    user.note_log(Path(log))
+                    notes = "/mnt/memory/notes"
+                    assert sh(f"id -u; stat -c %u {notes}; echo a > {notes}/a; cat {notes}/a") == ["0", "0", "a", "=0"]
+                    kill(int(status(user, root)[0]["pid"]))
+                    wait_until(lambda: sh(f"cat {notes}/a") == ["a", "=0"], "the worker to come back")
+                finally:
+                    user.run("umount", root)
+                assert sh(f"mkdir -p {notes}")[-1] != "=0"
+                assert sh("echo lost > /mnt/lost")[-1] != "=0"
+            finally:
+                agent.kill()
+        user.prefix = before
+    assert user.heads("notes") == {"/a": b"a\n"}
 
 
 OVERLAY = (
