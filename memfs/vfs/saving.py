@@ -111,8 +111,8 @@ class Saving:
         node = handle.node
         if handle.writable:
             self._check_displaced(node)
-        if not node.dirty or not self._finishes(handle):
-            return  # a reader's or idle writer's close does not cut a version out of what another is about to finish
+        if not node.dirty or not handle.writable:
+            return  # a reader's close does not cut a version out of what a writer is about to finish
         if not node.written and self._holds_open(handle.pid, node.inode):
             # Emptied by O_CREAT or O_TRUNC, and the one who did it is about to write through another descriptor:
             # the empty text is no version of its own.

@@ -16,6 +16,7 @@ import pytest
 from memfs.mount.processes import mounted_at
 from tests.cases.scene import errno_of, opened
 from tests.mount.harness import LIMIT, Site, kill, wait_until
+from tests.mount.namespaces import needs_user_namespaces
 
 pytestmark = pytest.mark.mount
 
@@ -187,6 +188,7 @@ def status_of(at: Site, root: Path) -> list[dict[str, object]]:
     return [mount for mount in json.loads(at.run("status", "--format", "json").stdout) if mount["root"] == str(root)]
 
 
+@needs_user_namespaces
 @pytest.mark.parametrize("uid", [0, 1000])
 def test_inside_a_user_namespace(at: Site, uid: int) -> None:
     """K06: whoever the mount belongs to works in it; anybody else reads, and is refused cleanly."""

@@ -24,10 +24,11 @@ from memfs.mount.processes import mounted_below
 from memfs.workspace import SessionFilter, Workspace
 from memfs.workspace.sessions import Resource
 from tests.mount.harness import LIMIT, Site, kill, wait_for_end, wait_until
+from tests.mount.namespaces import needs_user_namespaces
 from tests.mount.users import as_user, give
 from tests.processes import ROOT
 
-pytestmark = pytest.mark.mount
+pytestmark = [pytest.mark.mount, needs_user_namespaces]
 
 PROBE = ROOT / "tests" / "mount" / "probe.py"
 

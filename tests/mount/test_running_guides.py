@@ -15,9 +15,10 @@ import pytest
 
 from memfs.workspace import SessionFilter, Workspace
 from tests.mount.harness import LIMIT, Site
+from tests.mount.namespaces import needs_user_namespaces
 from tests.processes import ROOT, environment
 
-pytestmark = pytest.mark.mount
+pytestmark = [pytest.mark.mount, needs_user_namespaces]
 
 GUIDES = ROOT / "docs" / "guide"
 
