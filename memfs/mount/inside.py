@@ -33,10 +33,6 @@ _MOUNTED, _DELETED, _SILENT = 0, 3, 4
 """What the child says that asks a mount, as its exit status."""
 
 
-class SandboxGone(MountFailed):
-    """The sandbox has ended."""
-
-
 @dataclass(frozen=True, slots=True)
 class Sandbox:
     """A process whose namespaces are entered: its id, and a descriptor of it that tells whether it still is that."""
@@ -51,14 +47,14 @@ class Sandbox:
     def enter(self, between: Callable[[], None] = lambda: None) -> None:
         """Make this process one of the sandbox's user and mount namespace; ``between`` is called in the first alone.
 
-        Only for a process with one thread that ends soon: it keeps the namespace. Raises OSError, SandboxGone.
+        Only for a process with one thread that ends soon: it keeps the namespace. Raises OSError, MountFailed.
         """
         try:
             mounts = os.open(f"/proc/{self.pid}/ns/mnt", os.O_RDONLY | os.O_CLOEXEC)
         except FileNotFoundError:
-            raise SandboxGone("the sandbox has ended") from None
+            raise MountFailed("the sandbox has ended") from None
         if self.ended():  # else the number was still its own when it was opened
-            raise SandboxGone("the sandbox has ended")
+            raise MountFailed("the sandbox has ended")
         # The user namespace that owns the mounts, not the one that the command is in: bubblewrap makes one more.
         user = fcntl.ioctl(mounts, _NS_GET_USERNS)
         if not os.path.samestat(os.fstat(user), os.stat("/proc/self/ns/user")):
@@ -118,8 +114,7 @@ def mount(sandbox: Sandbox, path: Path, *, read_only: bool) -> Device:
             said, descriptors = b"the sandbox could not be entered in time", []
         os.waitpid(child, 0)
     if not descriptors:
-        kind = SandboxGone if sandbox.ended() else MountFailed
-        raise kind(f"{path} could not be mounted in the sandbox: {said.decode(errors='replace')}")
+        raise MountFailed(f"{path} could not be mounted in the sandbox: {said.decode(errors='replace')}")
     os.set_inheritable(descriptors[0], False)
     uid, gid = map(int, said.split())
     return Device(descriptors[0], uid, gid)
