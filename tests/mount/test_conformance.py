@@ -781,12 +781,12 @@ def test_owner_and_group_are_the_mounts(ground: Ground) -> None:
         (OTHER, "mkdir", ("d",)),
         (ROOT, "chown", ("f", 65534, 65534)),
     ]:
-        assert ground.here.do(By(who, call, arguments)).value[0] == "None"  # type: ignore[index]
+        assert ground.here.do(By(who, call, arguments)).value[0] == "None"  # type: ignore[index]  # an answer is a tuple
     assert {(path.stat().st_uid, path.stat().st_gid) for path in at.iterdir()} == {(0, 0)}
     # So who made a file has the rights that its mode gives to others.
     for call, arguments in [("chmod", ("f", 0o666)), ("utime", ("f", 1, 2)), ("unlink", ("f",)), ("rmdir", ("d",))]:
         answer = ground.here.do(By(OTHER, call, arguments)).value
-        assert answer[0] == os.strerror(errno.EPERM), call  # type: ignore[index]
+        assert answer[0] == os.strerror(errno.EPERM), call  # type: ignore[index]  # an answer is a tuple
 
 
 def test_a_running_program_is_not_written(ground: Ground) -> None:
