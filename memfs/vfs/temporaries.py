@@ -135,6 +135,7 @@ COMPANIONS = (
     Companion("write-file-atomic (npm)", str.isdecimal, (7, 10), _number, between=".", exclusive=False),
     Companion("GLib, Qt and KDE", str.isalnum, (6, 6), _random, between=".", exclusive=True),
     Companion("GNU patch", str.isalnum, (6, 6), _random, between=".o", exclusive=True),
+    Companion("GNU patch, rejects", str.isalnum, (6, 6), _random, between=".r", exclusive=True),
     Companion("renameio (Go)", str.isdecimal, (6, 19), _number, before=".", exclusive=True),
     Companion("os.CreateTemp (Go)", str.isdecimal, (6, 10), _number, exclusive=True, private=True),
     Companion(

@@ -39,6 +39,9 @@ SAVES = {
     "tar -x --overwrite": f"{ARCHIVE} tar -xf $T/x.tar --overwrite",
     "mktemp": "made=$(mktemp -p .); echo two > $made; mv $made f",
     "NAME.tmp": "echo two > f.tmp; mv f.tmp f",
+    "file-precious-flag": f"{EVALUATE}'(progn (setq file-precious-flag t make-backup-files nil)"
+    ' (find-file "f") (erase-buffer) (insert "two\n") (save-buffer))\'',
+    "mktemp NAME.XXXXXX": "made=$(mktemp ./f.XXXXXX); echo two > $made; mv $made f",
     "sed -i.bak": "sed -i.bak s/one/two/ f",
     "perl -pi.orig": "perl -pi.orig -e s/one/two/ f",
     "patch -b": f"{DIFFERENCE} patch -sb f $T/p",
@@ -51,9 +54,6 @@ SAVES = {
     "tar -x": f"{ARCHIVE} tar -xf $T/x.tar",
     "unzip -o": f"{OUTSIDE} (cd $T; zip -q x.zip f); unzip -qo $T/x.zip",
     "git apply": f"{DIFFERENCE} git apply -p0 $T/p",
-    "file-precious-flag": f"{EVALUATE}'(progn (setq file-precious-flag t make-backup-files nil)"
-    ' (find-file "f") (erase-buffer) (insert "two\n") (save-buffer))\'',
-    "mktemp NAME.XXXXXX": "made=$(mktemp ./f.XXXXXX); echo two > $made; mv $made f",
 }
 """What the page names, and a script that changes the text of ``f`` so."""
 
@@ -63,11 +63,11 @@ HISTORIES = {
         *("a modified elsewhere", "b created f")
     ],
     "`deleted` and `created`: they remove the file and make another": ["a deleted f", "b created f"],
-    "`modified`, and a memory of the temporary's name that is `created`, `modified` and `deleted`": [
-        *("b created elsewhere", "b modified elsewhere", "b deleted elsewhere", "a modified f")
-    ],
 }
 """What the page says, and the versions that it means."""
+
+LIKE_A_WORD = re.compile(r"/f\.[or]?[A-Za-z0-9]{6}")
+"""A name that was drawn and became a memory: one in fourteen looks like what a person would choose."""
 
 REFUSED = {
     "tar -czf": "tar -czf x.tgz f",
@@ -116,6 +116,9 @@ def test_a_save(sides: Sides, name: str) -> None:
     sides.run(f"echo one > f; {SAVES[name]}")
     first, *steps = sides.history()
     assert first == ("a", "created", "/f", "one\n")
+    if name.startswith(("patch", "mktemp NAME")) and any(LIKE_A_WORD.fullmatch(path) for _, _, path, _ in steps):
+        assert steps[-1][1:] == ("modified", "/f", (sides.mount.directory / "f").read_text())
+        return
     done = [f"{memory} {operation} {'f' if path == '/f' else 'elsewhere'}" for memory, operation, path, _ in steps]
     assert done == HISTORIES[HISTORY_OF[name]]
     assert (sides.mount.directory / "f").read_text() != "one\n"

@@ -1,8 +1,10 @@
 """What edits a file in place: sed, perl, tee, jq, sponge, patch, git apply, and their kin."""
 
+import re
+
 import pytest
 
-from tests.programs.sides import Sides
+from tests.programs.sides import Sides, Step
 
 pytestmark = [pytest.mark.mount, pytest.mark.programs]
 
@@ -77,6 +79,13 @@ PATCH = """
 """
 
 
+def like_a_word(step: Step) -> bool:
+    """Whether a version is that of a name that patch has drawn: one in fourteen looks like what a person would choose,
+    and is a memory until it is renamed. So is one for a file that is not there yet.
+    """
+    return re.fullmatch(r"/(?:f|d/new)\.[or][A-Za-z0-9]{6}", step[2]) is not None
+
+
 def test_patch(sides: Sides) -> None:
     """Forwards, backwards, what is there already, and hunks that do not fit."""
     said = sides.run(PATCH + "patch f $T/p; patch -R f < $T/p; patch -p0 < $T/p; patch -f f $T/p || echo status $?")
@@ -88,10 +97,7 @@ def test_patch(sides: Sides) -> None:
         ("a", "modified", "/f", "1\ntwo\n3\n"),
     ]
     # A refused patch leaves the original beside it, as on a disk.
-    assert {(step[1], step[2]) for step in sides.history() if step[0] != "a"} == {
-        ("created", "/f.orig"),
-        ("created", "/f.rej"),
-    }
+    assert {step[2] for step in sides.history() if step[0] != "a" and not like_a_word(step)} == {"/f.orig", "/f.rej"}
 
 
 def test_patch_makes_and_removes_files(sides: Sides) -> None:
@@ -102,15 +108,17 @@ def test_patch_makes_and_removes_files(sides: Sides) -> None:
         patch -p1 -R < $T/p
         """
     )
-    assert sides.history() == [("a", "created", "/d/new", "hi\n"), ("a", "deleted", "/d/new", None)]
+    steps = [step for step in sides.history() if not like_a_word(step)]
+    assert [step[2:] for step in steps] == [("/d/new", "hi\n"), ("/d/new", None)]
+    assert steps[1][1] == "deleted"
 
 
 def test_patch_with_a_backup_takes_the_memory_along(sides: Sides) -> None:
     sides.run(PATCH + "patch -b f $T/p")
-    assert sides.history() == [
-        ("a", "created", "/f", "1\n2\n3\n"),
-        ("a", "modified", "/f.orig", "1\n2\n3\n"),
-        ("b", "created", "/f", "1\ntwo\n3\n"),
+    assert [(step[0], *step[2:]) for step in sides.history() if not like_a_word(step)] == [
+        ("a", "/f", "1\n2\n3\n"),
+        ("a", "/f.orig", "1\n2\n3\n"),
+        ("b", "/f", "1\ntwo\n3\n"),
     ]
 
 
