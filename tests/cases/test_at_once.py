@@ -145,6 +145,7 @@ def test_locks_are_held_by_descriptors_and_go_with_them(here: Here) -> None:
     here.shell("flock -n -x l true")
     # Of a process that is killed, too.
     # The first one is killed on purpose, so it fails; what is judged is that the second gets the lock.
+    # The killed shell ends with 137: that is the case.
     here.shell("(exec 3< l; flock -x 3; kill -9 $BASHPID) || true; flock -n -x l true")
 
 
