@@ -107,6 +107,16 @@ def session_option(function: Function) -> Function:
     )(function)
 
 
+def strict_option(function: Function) -> Function:
+    """The option ``--strict``."""
+    return click.option(
+        "--strict",
+        is_flag=True,
+        help="Let each open in a read_only store ask for what was closed elsewhere, as it does in others. Without it"
+        " the kernel reads there at once, and a change is seen some milliseconds later.",
+    )(function)
+
+
 def temporaries_options(function: Function) -> Function:
     """The options ``--temporary``, ``--not-temporary`` and ``--no-default-temporaries``, for ``temporary_names``."""
     decorators = (

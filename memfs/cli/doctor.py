@@ -52,6 +52,7 @@ def findings(database: Path) -> "Iterator[Finding]":
     """Every check, of this system and this database."""
     from memfs.engine.health import examine
     from memfs.mount import stale, system
+    from memfs.mount.hints import LIBRARY
     from memfs.mount.processes import can_mount
     from memfs.mount.runtime import runtime_place
 
@@ -60,6 +61,7 @@ def findings(database: Path) -> "Iterator[Finding]":
     mounting = _asked(can_mount)
     yield system.kernel(os.uname().release, proc / "filesystems")
     yield system.fuse_device(Path("/dev/fuse"))
+    yield system.hints(LIBRARY)
     yield system.fusermount3(search, proc / "self/status", mounting=mounting)
     yield system.apparmor_fusermount3(Path("/sys/module/apparmor/parameters/enabled"), profiles, mounting=mounting)
     yield system.user_allow_other(Path("/etc/fuse.conf"), mounting=mounting)

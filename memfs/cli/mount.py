@@ -12,6 +12,7 @@ from memfs.cli.attaching import (
     policy_option,
     session_option,
     stores_option,
+    strict_option,
     take_up,
     temporaries_options,
     temporary_names,
@@ -53,6 +54,7 @@ DEFAULT_SCRATCH_BYTES = 64 * 1024 * 1024
 )
 @owner_options
 @temporaries_options
+@strict_option
 @pass_invocation
 def mount(
     invocation: Invocation,
@@ -69,6 +71,7 @@ def mount(
     added: tuple[str, ...],
     excepted: tuple[str, ...],
     defaults: bool,
+    strict: bool,
 ) -> None:
     """Mount stores as directories of plain files.
 
@@ -119,6 +122,7 @@ def mount(
                 ends_session=ends,
                 owner=owner,
                 umask=umask,
+                strict=strict,
             )
 
             def announce() -> None:

@@ -11,6 +11,7 @@ from memfs.cli.attaching import (
     policy_option,
     session_option,
     stores_option,
+    strict_option,
     take_up,
     temporaries_options,
     temporary_names,
@@ -50,6 +51,7 @@ class BindType(click.ParamType[tuple[Path, Path]]):
 @stores_option("A store to give to the command")
 @policy_option
 @temporaries_options
+@strict_option
 @session_option
 @click.option(
     "--at",
@@ -98,6 +100,7 @@ def run(
     added: tuple[str, ...],
     excepted: tuple[str, ...],
     defaults: bool,
+    strict: bool,
     session_id: str | None,
     root: Path | None,
     binds: tuple[tuple[Path, Path], ...],
@@ -148,6 +151,7 @@ def run(
             allow_other=False,
             ends_session=ends,
             temporaries=names,
+            strict=strict,
         )
         variables = _environment(session, root, cleared=clearenv)
         status = running.run(running.Run(plan, view, command, variables, lambda text: note(f"memfs: {text}")))

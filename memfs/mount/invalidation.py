@@ -8,9 +8,9 @@ forgotten an entry already is no error.
 import logging
 import threading
 
-import pyfuse3
 import trio
 
+from memfs.mount.hints import pyfuse3
 from memfs.vfs.tree import Stale, StaleEntry, StaleInode
 
 log = logging.getLogger(__name__)

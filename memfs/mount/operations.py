@@ -10,10 +10,10 @@ from collections.abc import Callable, Coroutine, Sequence
 from contextlib import suppress
 from typing import Any, Concatenate, ParamSpec, TypeVar, cast
 
-import pyfuse3
-
 from memfs.model.errors import MemfsError, NotFound, WriteRefused
+from memfs.mount import hints
 from memfs.mount.errnos import errno_of
+from memfs.mount.hints import pyfuse3
 from memfs.mount.invalidation import Invalidator
 from memfs.mount.refusals import Refusals
 from memfs.vfs import DirectoryNode, FileHandle, FileNode, Filesystem, Node, StaleInode
@@ -101,6 +101,16 @@ class StoreOperations(pyfuse3.Operations):
         self.uid = uid
         self.gid = gid
         self.umask = umask
+        self._hinted = False
+
+    def begin(self, *, strict: bool) -> None:
+        """Settle what the kernel need not ask; called once pyfuse3 is initialized.
+
+        Nothing writes through a read_only mount, so the kernel opens files there without asking, unless ``strict``
+        wants it to look for what others have closed at each open.
+        """
+        self._hinted = hints.given()
+        self.filesystem.tree.unasked = self._hinted and self.filesystem.read_only and self.followed and not strict
 
     def place(self, request: dict[str, Any]) -> str:
         """Where in the store a request is about something, by its handler's arguments; a rename's is its new name.
@@ -168,7 +178,9 @@ class StoreOperations(pyfuse3.Operations):
         # Pages from before stay good while the text is the same.
         keep = handle.node.served == key
         handle.node.served = key
-        return pyfuse3.FileInfo(fh=handle.number, keep_cache=keep)
+        # A reader's close has nothing to commit, and so no error to wait for.
+        hint = hints.NO_FLUSH if self._hinted and not handle.writable else 0
+        return pyfuse3.FileInfo(fh=handle.number | hint, keep_cache=keep)
 
     # Names. The kernel has applied the caller's umask to each mode already.
 
@@ -299,7 +311,11 @@ class StoreOperations(pyfuse3.Operations):
 
     @handler
     async def open(self, inode: int, flags: int, ctx: pyfuse3.RequestContext) -> pyfuse3.FileInfo:
+        if self.filesystem.tree.unasked:
+            # "Not needed": the kernel opens this and all other files by itself, for as long as the mount lasts.
+            raise pyfuse3.FUSEError(errno.ENOSYS)
         handle = await self.filesystem.open(inode, flags, ctx.pid, uid=ctx.uid)
+        self._hand_over(handle)
         opened = self._opened(handle)
         if not opened.keep_cache:
             # The kernel drops the pages itself. Told once more while it asks for the size, it would throw our answer
@@ -308,12 +324,29 @@ class StoreOperations(pyfuse3.Operations):
             _forget_attributes(inode)
         return opened
 
+    def _hand_over(self, handle: FileHandle) -> None:
+        """Put a text of which the kernel has no page yet into its pages, so that it need not ask for it.
+
+        That waits for pages which a request is about to fill. There are none while nobody else has the file open. Only
+        the text that the kernel knew of from the beginning: of another it might have missed the size, and ``open`` lets
+        it ask for that.
+        """
+        node = handle.node
+        first = node.steady and node.served is None and node.kernel_size == node.size > 0
+        if first and handle.reads and node.handles == 1:
+            with suppress(Exception):  # whatever is wrong, the file is open by now: who reads it is told
+                pyfuse3.notify_store(node.inode, 0, self.filesystem.text(handle))
+                node.served = node.content_key()
+
     @handler
     async def read(self, fh: int, off: int, size: int) -> bytes:
+        if fh & hints.BY_INODE:
+            return self.filesystem.read_unopened(fh & ~hints.BY_INODE, off, size)
         return self.filesystem.read(fh, off, size)
 
     @handler
     async def write(self, fh: int, off: int, buf: bytes) -> int:
+        self.filesystem.check_writable()  # first: where opens do not ask there is no handle
         handle = self.filesystem.file(fh)
         node = handle.node
         # An append lands at the end as it is here; the kernel has put it where it believed the end to be.
@@ -343,6 +376,8 @@ class StoreOperations(pyfuse3.Operations):
 
     @handler
     async def fsync(self, fh: int, datasync: bool) -> None:
+        if self.filesystem.read_only:
+            raise pyfuse3.FUSEError(errno.ENOSYS)  # not needed, as flush: fsync() returns 0
         await self.filesystem.fsync(fh)
 
     @handler
@@ -353,7 +388,17 @@ class StoreOperations(pyfuse3.Operations):
 
     @handler
     async def opendir(self, inode: int, ctx: pyfuse3.RequestContext) -> int:
-        return (await self.filesystem.opendir(inode)).number
+        directory = await self.filesystem.opendir(inode)
+        if not self._hinted:
+            return directory.number
+        node = directory.node
+        if node.listed == node.listing:
+            return directory.number | hints.KEEP_LISTING | hints.USE_LISTING
+        node.listed = node.listing
+        # The kernel drops what it has kept when it is answered. A listing that is still on its way to somebody is
+        # kept after that all the same; it is told from this one by the directory's time, which must not be the old one.
+        _forget_attributes(inode)
+        return directory.number | hints.KEEP_LISTING
 
     @handler
     async def readdir(self, fh: int, start_id: int, token: pyfuse3.ReaddirToken) -> None:

@@ -52,6 +52,8 @@ class Plan:
     """User and group that own every file; None: those of whoever mounts."""
     umask: int | None = None
     """See ``StoreMount``."""
+    strict: bool = False
+    """See ``StoreMount``."""
 
 
 @dataclass(slots=True)
@@ -95,6 +97,7 @@ class Supervisor:
                     temporaries=self.plan.temporaries,
                     owner=self.plan.owner,
                     umask=self.plan.umask,
+                    strict=self.plan.strict,
                 )
             )
             for attachment in self.plan.session.attachments

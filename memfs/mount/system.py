@@ -82,6 +82,15 @@ def kernel(release: str, filesystems: Path) -> Finding:
     return Finding("kernel", "ok", f"Linux {release}, with fuse and tmpfs", _MOUNTS)
 
 
+def hints(library: Path) -> Finding:
+    """``library`` is that of ``memfs.mount.hints``, which is compiled when memfs is installed."""
+    good_for = "opening, closing and listing without asking the daemon"
+    if library.exists():
+        return Finding("kernel-hints", "ok", f"{library.name} is compiled", good_for)
+    step = "install gcc, pkg-config and libfuse3-dev, then memfs again (pip install --force-reinstall --no-deps …)"
+    return Finding("kernel-hints", "warning", f"{library.name} could not be compiled at installation", good_for, step)
+
+
 def fusermount3(search: str, own_status: Path, *, mounting: bool) -> Finding:
     """``search`` is like PATH, ``own_status`` /proc/self/status, ``mounting`` whether this process may mount itself."""
     program = shutil.which("fusermount3", path=search)

@@ -9,11 +9,11 @@ import threading
 from dataclasses import dataclass
 from pathlib import Path
 
-import pyfuse3
 import trio
 
 from memfs.model.errors import MemfsError, MountFailed, NotFound
 from memfs.model.records import Access, Actor, ConflictPolicy
+from memfs.mount.hints import pyfuse3
 from memfs.mount.invalidation import Invalidator
 from memfs.mount.operations import StoreOperations, mount_options
 from memfs.mount.processes import die_with_parent, holds_open, same_process, set_process_name
@@ -59,6 +59,8 @@ class StoreMount:
     """An open /dev/fuse that is mounted at the path already, in a sandbox; None: the worker mounts."""
     owner: tuple[int, int] | None = None
     """User and group that own every file, as the mount counts them; None: those of the worker."""
+    strict: bool = False
+    """Whether each open looks for what others have closed, also where nothing is written; see ``StoreOperations``."""
     umask: int | None = None
     """Permission bits that nobody has, while all others may read, write and search; None: each file's own bits."""
 
@@ -104,6 +106,7 @@ def serve(mount: StoreMount, ready: int, parent: int) -> int:
         )
         path = mount.path if mount.device is None else Path(f"/dev/fd/{mount.device}")  # which libfuse knows
         _init(operations, path, mount_options(read_only=read_only, allow_other=mount.allow_other, name="memfs"))
+        operations.begin(strict=mount.strict)
     except MemfsError as error:
         os.write(ready, f"{error}\n".encode())
         return EXIT_DELETED if isinstance(error, NotFound) and mount.database.exists() else EXIT_FAILED

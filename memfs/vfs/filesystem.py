@@ -232,7 +232,8 @@ class Filesystem:
 
     # Names that are made
 
-    def _writable(self) -> None:
+    def check_writable(self) -> None:
+        """Raises ReadOnly, StoreArchived."""
         if self.read_only:
             raise ReadOnly("this store is attached read_only: attach it read_write to change it")
         if self.tree.archived:
@@ -254,7 +255,7 @@ class Filesystem:
 
     async def mkdir(self, parent: int, name: bytes, mode: int) -> DirectoryNode:
         """Make a directory that is kept for its own sake."""
-        self._writable()
+        self.check_writable()
         async with self.transactions.naming():
             directory, text = self.target(parent, name)
             if text in directory.children:
@@ -277,7 +278,7 @@ class Filesystem:
 
     async def rmdir(self, parent: int, name: bytes) -> None:
         """Remove an empty directory."""
-        self._writable()
+        self.check_writable()
         async with self.transactions.naming():
             directory = self.directory(parent)
             node = self.lookup(parent, name)
@@ -297,7 +298,7 @@ class Filesystem:
 
     async def create(self, parent: int, name: bytes, mode: int, flags: int, pid: int) -> FileHandle:
         """Make a file and open it. Its first version is committed when it is closed, even if it is empty."""
-        self._writable()
+        self.check_writable()
         async with self.transactions.making():
             directory, text = self.target(parent, name)
             present = directory.children.get(text)
@@ -334,7 +335,7 @@ class Filesystem:
 
     async def mknod(self, parent: int, name: bytes, mode: int) -> FileNode:
         """Make an empty regular file; anything else is EPERM."""
-        self._writable()
+        self.check_writable()
         if not stat.S_ISREG(mode):
             raise os_error(errno.EPERM, "a store holds regular files and directories, no pipes, sockets or devices")
         async with self.transactions.making():
@@ -351,7 +352,7 @@ class Filesystem:
 
     async def unlink(self, parent: int, name: bytes) -> None:
         """Remove a file; its memory gets a version ``deleted``."""
-        self._writable()
+        self.check_writable()
         async with self.transactions.naming():
             directory = self.directory(parent)
             node = self.lookup(parent, name)
@@ -376,7 +377,7 @@ class Filesystem:
         self, parent: int, name: bytes, new_parent: int, new_name: bytes, *, noreplace: bool, exchange: bool
     ) -> None:
         """Move a file or directory, replacing what is there, or exchange two names."""
-        self._writable()
+        self.check_writable()
         await self._settle_name(parent, name)
         await self._settle_name(new_parent, new_name)
         await self._look_ahead(parent, name)
@@ -403,7 +404,7 @@ class Filesystem:
         handle: int | None = None,
     ) -> Node:
         """chmod, utimensat, truncate. Permission bits and mtime are kept with the memory, without a version."""
-        self._writable()
+        self.check_writable()
         if handle is None:
             await self.settle(inode)
         node = self.node(inode)
@@ -531,7 +532,7 @@ class Filesystem:
         else:
             self._retries.pop(pid, None)
         if flags & os.O_ACCMODE != os.O_RDONLY or flags & os.O_TRUNC:
-            self._writable()
+            self.check_writable()
         if flags & os.O_ACCMODE != os.O_WRONLY and node.memory_id is not None:
             self.store.note_access(node.memory_id)
         if flags & os.O_TRUNC:
@@ -572,8 +573,12 @@ class Filesystem:
         """
         now = trio.current_time()
         next_look = math.inf
-        for node in [each for each in self.tree.left if each.handles]:
-            idle = max((handle.seen_at + READING_SECONDS for handle in node.reading), default=now)
+        for node in [each for each in self.tree.left if self.tree.held(each)]:
+            if node.handles == 0:
+                node.seen_at = min(node.seen_at, now)  # who has it open does not say so: as if it was opened just now
+                idle = node.seen_at + READING_SECONDS
+            else:
+                idle = max((handle.seen_at + READING_SECONDS for handle in node.reading), default=now)
             if idle > now:
                 next_look = min(next_look, idle)
                 continue
@@ -608,7 +613,7 @@ class Filesystem:
                     await self._released.wait()
             self._passing -= passing
         node = self.tree.by_inode.get(inode)
-        if isinstance(node, FileNode) and not node.attached and not node.removed_here and node.handles == 0:
+        if isinstance(node, FileNode) and not node.attached and not node.removed_here and not self.tree.held(node):
             raise os_error(errno.ESTALE)
 
     async def _settle_name(self, parent: int, name: bytes) -> None:
@@ -676,6 +681,20 @@ class Filesystem:
             self._served(handle)
         return bytes(text[offset : offset + size])
 
+    def text(self, handle: FileHandle) -> bytes:
+        """All that an open file holds."""
+        return bytes(self.contents.of(handle.node))
+
+    def read_unopened(self, inode: int, offset: int, size: int) -> bytes:
+        """Bytes of a file that the kernel has opened without asking, as only a read_only one may. Raises ESTALE."""
+        node = self.node(inode)
+        if not isinstance(node, FileNode):
+            raise os_error(errno.EISDIR)
+        node.seen_at = trio.current_time()
+        if node.memory_id is not None:
+            self.store.note_access(node.memory_id)
+        return bytes(self.contents.expected(node)[offset : offset + size])
+
     def _begin(self, node: FileNode, handle: FileHandle | None) -> None:
         """A file that is all saved is about to be changed, at places in what the handle was last served.
 
@@ -691,7 +710,7 @@ class Filesystem:
 
     def write(self, number: int, offset: int, data: bytes) -> int:
         """Write into the shared buffer; returns the number of bytes. Raises ContentTooLarge, ENOSPC (scratch)."""
-        self._writable()
+        self.check_writable()
         handle = self.file(number)
         self._refused_handles.pop(handle, None)
         self._passing.discard(handle)

@@ -88,21 +88,25 @@ class DirectoryNode(Node):
     """A directory.
 
     ``kept`` ones exist for their own sake, others while something lies below. ``directories`` counts the directories
-    among the children.
+    among the children. ``listing`` rises by each change of a name or of what stands at it; ``listed`` is what it was
+    when the kernel was last let keep what it reads here.
     """
 
-    __slots__ = ("children", "directories", "kept")
+    __slots__ = ("children", "directories", "kept", "listed", "listing")
 
     def __init__(self, inode: int, mode: int = DIRECTORY_MODE, mtime_ns: int = 0, *, kept: bool = False) -> None:
         super().__init__(inode, mode, mtime_ns)
         self.children: dict[str, Node] = {}
         self.directories = 0
         self.kept = kept
+        self.listing = 0
+        self.listed: int | None = None
 
     def add(self, name: str, node: Node) -> None:
         """Put a node under a free name."""
         assert name not in self.children, name
         self.children[name] = node
+        self.listing += 1
         node.parent, node.name = self, name
         if isinstance(node, DirectoryNode):
             self.directories += 1
@@ -110,6 +114,7 @@ class DirectoryNode(Node):
     def remove(self, node: Node) -> None:
         """Take a child out; it becomes an orphan. Its name stays in ``node.name``, for logs."""
         del self.children[node.name]
+        self.listing += 1
         node.parent = None
         if isinstance(node, DirectoryNode):
             self.directories -= 1
@@ -135,8 +140,10 @@ class FileNode(Node):
         "masked",
         "memory_id",
         "reading",
+        "seen_at",
         "served",
         "spoiled",
+        "steady",
         "successor",
         "told",
         "whole_by",
@@ -166,9 +173,13 @@ class FileNode(Node):
         """Bytes counted against what scratch may hold."""
         self.kernel_size = 0
         """The size that the kernel was last told, or has come to itself by writing."""
+        self.steady = True
+        """Whether nothing that the kernel was told of it has become stale."""
         self.handles = 0
         self.reading: set[FileHandle] = set()
         """The open files through which somebody sees what it holds."""
+        self.seen_at = 0.0
+        """When it was last read without a handle (trio.current_time()); infinity where that is yet to be said."""
         self.writing: set[FileHandle] = set()
         """The open files that are writable."""
         self.dirty = False

@@ -4,6 +4,7 @@ Every name, size and time is answered from here; the database is only asked what
 made stale is collected in ``stale``, for the mount to drop.
 """
 
+import math
 import secrets
 from dataclasses import dataclass
 
@@ -56,6 +57,8 @@ class Tree:
         """Files that somebody else has moved, by inode: the name under which a kernel may still find them."""
         self.left: set[FileNode] = set()
         """Orphans that somebody was reading when others changed their text."""
+        self.unasked = False
+        """Whether the kernel opens files without asking, so that any that it knows may be open."""
         self._loaded = False
 
     # Nodes
@@ -83,6 +86,10 @@ class Tree:
         self.by_inode[node.inode] = node
         if isinstance(node, FileNode) and node.memory_id is not None:
             self.by_memory[node.memory_id] = node
+
+    def held(self, node: FileNode) -> bool:
+        """Whether somebody has a file open, or may have."""
+        return node.handles > 0 or (self.unasked and node.lookups > 0)
 
     def orphan(self, node: Node) -> None:
         """Take a node out of the tree; it stays known by inode while a kernel or a handle holds it."""
@@ -224,6 +231,8 @@ class Tree:
         """Note that what a kernel knows of an inode's attributes and pages is out of date."""
         if self._loaded:
             self.stale.append(StaleInode(node.inode))
+            if isinstance(node, FileNode):
+                node.steady = False
 
     def stale_entry(self, parent: DirectoryNode, name: str) -> None:
         """Note that what a kernel knows of a name, and so of its directory, is out of date."""
@@ -248,7 +257,7 @@ class Tree:
         assert node.head is not None
         inode = head.attributes.inode
         replaced = inode not in (None, node.inode, node.head.attributes.inode)
-        if (replaced or (node.handles and not same_text)) and node.parent is not None and not node.writing:
+        if (replaced or (self.held(node) and not same_text)) and node.parent is not None and not node.writing:
             # Somebody has put another file in its place, or another text into it: who has it open goes on in what it
             # held. Programs read until there is no more, in several calls, and would take the end of a longer text for
             # the rest of theirs; and in one inode's pages, two texts cannot be told apart. Who may still write to it
@@ -256,8 +265,9 @@ class Tree:
             parent, name = node.parent, node.name
             self.stale_entry(parent, name)
             self.orphan(node)
-            if node.handles and not replaced:
+            if self.held(node) and not replaced:
                 self.left.add(node)
+                node.seen_at = math.inf
             successor = FileNode(self.new_inode(head.memory_id, inode if replaced else None))
             successor.take_head(head)
             self.insert(parent, name, successor)

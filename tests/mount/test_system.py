@@ -44,6 +44,13 @@ def test_the_kernel(tmp_path: Path, release: str, known: str, state: str) -> Non
     assert system.kernel("6.1.0", tmp_path / "none").state == "warning"
 
 
+def test_the_hints(tmp_path: Path) -> None:
+    missing = system.hints(tmp_path / "fuse_hints.so")
+    assert (missing.state, missing.found) == ("warning", "fuse_hints.so could not be compiled at installation")
+    assert "libfuse3-dev" in missing.next_step
+    assert system.hints(text(tmp_path / "fuse_hints.so", "")).state == "ok"
+
+
 def test_fusermount3(tmp_path: Path) -> None:
     status = text(tmp_path / "status", "NoNewPrivs:\t0\n")
     assert system.fusermount3(str(tmp_path / "none"), status, mounting=False).next_step == "sudo apt install fuse3"

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from memfs.model.records import Access
 from memfs.mount.processes import mounted_below
 from tests.mount.harness import Site, parent_of
 
@@ -28,6 +29,7 @@ class SharedSite(Site):
         return self.database
 
     worker_pid: int = 0
+    access: Access = "read_write"
 
     @property
     def logs(self) -> frozenset[Path]:
@@ -36,7 +38,8 @@ class SharedSite(Site):
 
     def start(self) -> None:
         """Mount the store."""
-        self.store_directory = Path(self.run("mount", "--root", self.root, "-s", STORE).stdout.strip())
+        mounted = self.run("mount", "--root", self.root, "-s", f"{STORE}:{self.access}")
+        self.store_directory = Path(mounted.stdout.strip())
 
     def pids(self) -> list[int]:
         """Its supervisor and its worker."""
@@ -55,12 +58,17 @@ class SharedSite(Site):
 
 
 @contextmanager
-def sessions(directory: Path, count: int) -> Iterator[list[SharedSite]]:
-    """A new database with one store, mounted by so many sessions; taken down at the end, and looked at as any site."""
+def sessions(directory: Path, count: int, *, reading: int = 0) -> Iterator[list[SharedSite]]:
+    """A new database with one store, mounted by so many sessions; taken down at the end, and looked at as any site.
+
+    The last ones, as many as ``reading`` says, may only read it.
+    """
     database = directory / "db" / "memfs.db"
     made = [SharedSite(directory / f"session-{number}", database=database) for number in range(count)]
     for one in made:
         one.directory.mkdir()
+    for one in made[count - reading :]:
+        one.access = "read_only"
     made[0].store(STORE)
     with ThreadPoolExecutor(count) as pool:
         try:
