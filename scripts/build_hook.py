@@ -23,11 +23,12 @@ class HintsHook(BuildHookInterface[Any]):
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:
         """Compile; ``version`` is "standard" or "editable"."""
         root = Path(self.root)
-        (root / LIBRARY).unlink(missing_ok=True)
         try:
             self._compile(root)
         except (OSError, subprocess.CalledProcessError) as error:
             said = (getattr(error, "stderr", None) or str(error)).strip()
+            if version == "editable":
+                (root / LIBRARY).unlink(missing_ok=True)  # of a source that was another
             self.app.display_warning(f"{SOURCE} was not compiled, so mounts will be slower: {said}")
             return
         build_data["artifacts"].append(f"/{LIBRARY}")
