@@ -54,8 +54,14 @@ RETRY_SECONDS = 1.0
 
 MOST_RETRIES = 1_000
 
-PASSING_SECONDS = 0.2
-"""How long somebody waits for the end of an open file that a close has just given another text."""
+PASSING_SECONDS = 0.01
+PASSING_TURNS = 20
+"""How long somebody waits for the end of an open file that a close has just given another text: so many times so long,
+and not all at once. Time in which this process did not run (stopped, or on a machine with too much to do) ends one turn
+however long it was, and each turn takes what the kernel has asked meanwhile: with it the end, which the kernel has
+told of before close() returns, behind other requests where many come at once. So who opens the file after that is held
+up by what is before it in the queue, and runs out of turns only where somebody does have the file open still.
+"""
 
 
 def _storable(time_ns: int | None) -> int | None:
@@ -600,7 +606,7 @@ class Filesystem:
     async def settle(self, inode: int) -> None:
         """Where a close has just said that what was written is lost, or has masked some of it, wait until that is so.
 
-        The kernel tells of a file's last close only after the close has returned. Whoever opens the file in between
+        The kernel tells of a file's last close only after we have answered the close. Whoever opens the file in between
         would be shown the old text, and while reading it the end of another. Where the closed descriptor was not the
         last one, the text is still somebody's, and the wait is for nothing but short, and not repeated.
 
@@ -608,9 +614,11 @@ class Filesystem:
         """
         passing = {handle for handle in self._passing if handle.node.inode == inode}
         if passing:
-            with trio.move_on_after(PASSING_SECONDS):
-                while not passing.isdisjoint(self._passing):
-                    await self._released.wait()
+            for _ in range(PASSING_TURNS):
+                with trio.move_on_after(PASSING_SECONDS):
+                    while not passing.isdisjoint(self._passing):
+                        await self._released.wait()
+                    break
             self._passing -= passing
         node = self.tree.by_inode.get(inode)
         if isinstance(node, FileNode) and not node.attached and not node.removed_here and not self.tree.held(node):

@@ -287,6 +287,34 @@ async def test_what_a_close_refused_is_not_saved_where_the_guard_is_lifted_befor
     files.check()
 
 
+@on_mock_clock
+async def test_time_in_which_nothing_ran_is_no_wait_for_the_release(
+    files: Files, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A machine with too much to do: the release is there when the worker goes on, and so is the end of the wait."""
+    await files.write("/a", "before")
+    guard(files, Guards(secrets="reject"))
+    handle = await files.open("/a", SAVE)
+    files.put(handle, 0, WORD)
+    with pytest.raises(WriteRefused):
+        await files.fs.flush(handle.number)
+    seen = []
+
+    async def look() -> None:
+        seen.append(await files.read("/a"))
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(look)
+        await trio.testing.wait_all_tasks_blocked()
+        jump(60.0)
+        await trio.testing.wait_all_tasks_blocked()
+        assert seen == []
+        await files.fs.release(handle.number)
+    assert seen == ["before"]
+    caplog.clear()
+    files.check()
+
+
 @in_trio
 @pytest.mark.parametrize("step", ["truncate", "rename", "size"])
 async def test_what_comes_right_after_a_refused_close_finds_the_version_before(
