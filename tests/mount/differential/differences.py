@@ -29,20 +29,25 @@ class Entry:
     inode: int
     directory: bool
     data: bytes = b""
+    mtime_ns: int = 0
 
 
 @dataclass(frozen=True)
 class Slot:
-    """A descriptor: of which inode, by which open, how it was opened."""
+    """A descriptor: of which inode, by which open, how it was opened, and whether that made the file."""
 
     inode: int
     opened: int
     flags: int
+    made: bool
 
     @property
     def writable(self) -> bool:
-        """Whether its close commits: it can be written through, or has emptied the file."""
-        return self.flags & os.O_ACCMODE != os.O_RDONLY or bool(self.flags & (os.O_CREAT | os.O_TRUNC))
+        """Whether its close commits: it can be written through, or has made or emptied the file.
+
+        O_CREAT alone is no sign of it: a reader who asks for it, and finds the file there, holds up nobody's refusal.
+        """
+        return self.made or self.flags & os.O_ACCMODE != os.O_RDONLY or bool(self.flags & os.O_TRUNC)
 
 
 @dataclass(frozen=True)
@@ -54,6 +59,8 @@ class Moment:
     tree: dict[str, Entry]
     slot: Slot | None
     """Which descriptor the operation is about."""
+    position: int
+    """Where the descriptor stands that the operation writes to."""
     spoiled: frozenset[int]
     """Inodes a write to which was refused for its size since they were last committed or given up."""
 
@@ -139,12 +146,15 @@ def _too_large(moment: Moment) -> bool:
         return asked.size > MAX_CONTENT_BYTES
     if isinstance(asked, op.Allocate):
         return asked.offset + asked.size > MAX_CONTENT_BYTES
-    if isinstance(asked, op.Pwrite):
+    if isinstance(asked, op.WriteFile):  # others are too short to come near it
+        return entry is not None and bool(asked.flags & os.O_APPEND) and size + len(asked.data) > MAX_CONTENT_BYTES
+    if isinstance(asked, op.CopyRange):
+        return moment.position + asked.size > MAX_CONTENT_BYTES
+    if isinstance(asked, op.Write | op.Pwrite):
         assert moment.slot is not None
-        start = size if moment.slot.flags & os.O_APPEND else asked.offset
-        return start + len(asked.data) > MAX_CONTENT_BYTES
-    # Where a descriptor stands is not known here; the mount cannot refuse what stays far below.
-    return isinstance(asked, op.Write | op.CopyRange) and size > MAX_CONTENT_BYTES // 2
+        start = asked.offset if isinstance(asked, op.Pwrite) else moment.position
+        return (size if moment.slot.flags & os.O_APPEND else start) + len(asked.data) > MAX_CONTENT_BYTES
+    return False
 
 
 def _unfit(moment: Moment, entry: Entry | None) -> bool:
@@ -201,13 +211,12 @@ def _emulated(moment: Moment) -> bool:
 
 
 def _nameless(moment: Moment) -> bool:
-    asked = moment.operation
+    asked, entry = moment.operation, moment.entry
     return (
         isinstance(asked, op.Open)
         and asked.flags & os.O_TMPFILE == os.O_TMPFILE
         and moment.errno == errno.EOPNOTSUPP
-        and moment.entry is not None
-        and moment.entry.directory
+        and (asked.path == "" or (entry is not None and entry.directory))  # "" is the top, which is in no tree
     )
 
 
@@ -232,6 +241,24 @@ MAPPED = "a write through a mapping moves the time of modification in a mount an
 
 SHORT = "a write over the limit of size may put a part of it where there is room, as on a disk that is full"
 """Judged by itself too: it is no error yet."""
+
+SAME_SIZE = (
+    "truncate(2) of a file to its size moves its time of modification, but not on a tmpfs that has no page of it"
+)
+"""Such as of an empty file; ext4 does as the mount does (docs/design/conformance.md). So the time of a file that the
+tmpfs has left where it was is not compared until it moves there too.
+"""
+
+SET_ASIDE = (
+    "what a rename to an editor's backup set aside goes at once where a directory is made, or removed, at its name"
+)
+"""For some seconds it waits for a file of its name, which would go on with its history. So there mkdir and rmdir, which
+make no version otherwise, make its \"deleted\".
+"""
+
+LATE = "a close that leaves its process another descriptor of the file may be that of a shell, which is yet to write"
+"""If it was not, and the open file is gone with it, the mount makes the version then: a moment after close() returned.
+"""
 
 DROPPED = "what a refused close drops, the tmpfs writes once more"
 """So the times of that file and its directory are not compared."""

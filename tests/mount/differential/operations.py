@@ -8,11 +8,23 @@ import ctypes
 import mmap
 import os
 import stat
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 _libc = ctypes.CDLL(None, use_errno=True)
+_libc.mmap.restype = ctypes.c_void_p
+_libc.mmap.argtypes = [
+    ctypes.c_void_p,
+    ctypes.c_size_t,
+    ctypes.c_int,
+    ctypes.c_int,
+    ctypes.c_int,
+    ctypes.c_long,
+]
+_libc.munmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t]
 
 NOREPLACE, EXCHANGE = 1, 2
 AT_FDCWD = -100
@@ -98,6 +110,23 @@ def write_all(descriptor: int, data: bytes) -> None:
     """write(2) that must take everything."""
     count = os.write(descriptor, data)
     assert count == len(data), f"{count} of {len(data)} bytes written"
+
+
+@contextmanager
+def mapped(descriptor: int, size: int, protection: int, flags: int) -> Iterator[int]:
+    """mmap(2) of the first bytes of a file, at this address, and munmap(2).
+
+    Not Python's: that closes a duplicate of the descriptor, which saves, and where mmap(2) is refused says what that
+    close said.
+    """
+    address = _libc.mmap(None, size, protection, flags, descriptor, 0)
+    if address == ctypes.c_void_p(-1).value:
+        number = ctypes.get_errno()
+        raise OSError(number, os.strerror(number))
+    try:
+        yield address
+    finally:
+        _libc.munmap(address, size)
 
 
 # Open files
@@ -254,8 +283,8 @@ class MapRead(OfFile):
         size = os.fstat(descriptor).st_size
         if size == 0:
             return Seen(b"")
-        with mmap.mmap(descriptor, size, mmap.MAP_PRIVATE, mmap.PROT_READ) as mapping:
-            return Seen(mapping[:])
+        with mapped(descriptor, size, mmap.PROT_READ, mmap.MAP_PRIVATE) as address:
+            return Seen(ctypes.string_at(address, size))
 
 
 @dataclass(frozen=True)
@@ -270,10 +299,10 @@ class MapWrite(OfFile):
         size = os.fstat(descriptor).st_size
         if size == 0:
             return Seen(0, False)
-        with mmap.mmap(descriptor, size, mmap.MAP_SHARED, mmap.PROT_READ | mmap.PROT_WRITE) as mapping:
+        with mapped(descriptor, size, mmap.PROT_READ | mmap.PROT_WRITE, mmap.MAP_SHARED) as address:
             start = self.offset % size
             data = self.data[: size - start]
-            mapping[start : start + len(data)] = data
+            ctypes.memmove(address + start, data, len(data))
             return Seen(len(data), bool(data))
 
 
