@@ -90,6 +90,20 @@ async def test_1_the_early_close_of_a_shell_makes_no_version(files: Files) -> No
 
 
 @in_trio
+async def test_1_an_emptied_file_is_a_version_once_its_own_open_is_over(files: Files) -> None:
+    # `open(path, "w").close()` by who has the file open for writing elsewhere: only the release tells it from a shell.
+    await files.write("/a", "old")
+    elsewhere = await files.open("/a", UPDATE, pid=7)
+    handle = await files.open("/a", SAVE, pid=7)
+    files.held.add((7, handle.node.inode))
+    await files.fs.flush(handle.number)
+    assert files.history() == ["created /a old"]
+    await files.fs.release(handle.number)
+    assert files.history() == ["created /a old", "modified /a"]
+    await files.close(elsewhere)
+
+
+@in_trio
 async def test_1_a_dup_that_is_closed_after_a_write_commits(files: Files) -> None:
     handle = await files.open("/a", SAVE, pid=7)
     files.held.add((7, handle.node.inode))
