@@ -37,7 +37,7 @@ EXAMPLES = 250
 SHRINKING_SECONDS = 45.0
 """For how long a failure is made smaller before it is shown; many that fail wait for what never comes."""
 
-pytestmark = [pytest.mark.mount, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.mount, pytest.mark.timeout(600)]
 
 
 class Failures(dict[str, AssertionError]):
