@@ -94,10 +94,10 @@ def prepared(
                             f"{path or mutation.memory_id}: {error}" if several else str(error)
                         ) from None
                     if content is not mutation.content:
+                        if isinstance(mutation, Update) and mutation.edit is not None and mutation.edit.appended:
+                            appended = _still_appended(guards, mutation.content, content, mutation.edit.appended)
+                            mutation = replace(mutation, edit=replace(mutation.edit, appended=appended))
                         mutation = replace(mutation, content=content)
-                        if isinstance(mutation, Update) and mutation.edit is not None:
-                            # Where the appended bytes begin in a masked text is not known.
-                            mutation = replace(mutation, edit=replace(mutation.edit, appended=0))
             case KeepDirectory(path=directory) | MoveDirectory(new_path=directory):
                 check_path(directory)
             case _:
@@ -150,6 +150,19 @@ def _guarded(guards: Guards, content: bytes) -> bytes:
     if guarded is not content:
         check_content(guarded)  # what stands for something masked may be longer than it
     return guarded
+
+
+def _still_appended(guards: Guards, content: bytes, guarded: bytes, appended: int) -> int:
+    """How many bytes at the end of a masked text stand for the last ``appended`` ones of the text that was written.
+
+    They begin where the masked form of all before them ends: who appends to a text that was masked when it was saved
+    goes on in what was written. None, where something was found that lies in both, or before is no text by itself.
+    """
+    try:
+        before = _guarded(guards, content[: len(content) - appended])
+    except (ContentNotText, ContentTooLarge, WriteRefused):
+        return 0
+    return len(guarded) - len(before) if guarded.startswith(before) else 0
 
 
 @dataclass(frozen=True, slots=True)

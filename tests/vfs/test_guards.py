@@ -10,12 +10,13 @@ import pytest
 import trio
 from trio.testing import MockClock
 
-from memfs.model.errors import NotFound, StoreArchived, WriteRefused
-from memfs.model.records import Guards, Store
+from memfs.model.errors import MemoryChanged, NotFound, StoreArchived, WriteRefused
+from memfs.model.records import ConflictPolicy, Guards, Store
 from memfs.mount.errnos import errno_of
 from memfs.vfs.saving import DIRTY_SECONDS
 from memfs.workspace import Workspace, detectors
 from tests.vfs.harness import APPEND, SAVE, UPDATE, Files, in_trio, jump, on_mock_clock, refused
+from tests.vfs.test_merging import policy
 
 WORD = "xyzzy"
 
@@ -433,3 +434,39 @@ async def test_within_one_mount_the_last_writer_wins_over_a_masked_text(files: F
     await files.close(again)
     assert await files.read("/a") == "ONE\ntwo\n"
     assert all(version.merged is None for version in files.versions())
+
+
+@pytest.mark.parametrize("on_conflict", ["merge", "fail"])
+@pytest.mark.parametrize("masked", ["before", "now", "before now"])
+@in_trio
+async def test_what_is_appended_to_a_masked_text_is_appended(
+    files: Files, other: Files, on_conflict: ConflictPolicy, masked: str
+) -> None:
+    """A log that stays open, or one whose new line a guard masks, whatever others append; the same line too."""
+    guard(files, Guards(secrets="mask"))
+    await files.write("/log", "start\n")
+    lines = [WORD if moment in masked.split() else "tick" for moment in ("before", "now")]
+    log = await policy(other, on_conflict).open("/log", APPEND)
+    other.put(log, 6, f"{lines[0]}\n")
+    await other.fs.fsync(log.number)
+    await files.write("/log", f"{lines[1]}\n", APPEND)
+    other.put(log, 7 + len(lines[0]), f"{lines[1]}\n")
+    await other.close(log)
+    wanted = [detectors.mask(line, detectors.find(line, {"secret"})) for line in ["start", *lines, lines[1]]]
+    assert await files.read("/log") == "".join(f"{line}\n" for line in wanted)
+    assert all(version.merged is None or not version.merged.conflict for version in files.versions())
+
+
+@in_trio
+async def test_an_append_that_makes_a_secret_of_what_stood_before_it_is_masked(files: Files, other: Files) -> None:
+    """It is no append any more: what was there has changed."""
+    guard(files, Guards(secrets="mask"))
+    await files.write("/log", WORD[:3])
+    log = await policy(other, "fail").open("/log", APPEND)
+    other.put(log, 3, WORD[3:])
+    await files.write("/log", " more", APPEND)
+    with pytest.raises(MemoryChanged):
+        await other.close(log)
+    await other.write("/log", f"{WORD[3:]}\n", APPEND)
+    await other.fs.refresh()
+    assert await files.read("/log") == f"{WORD[:3]} more{WORD[3:]}\n"
