@@ -225,6 +225,9 @@ class Batch:
             return
         if path != head.path:
             self._take_path(update.memory_id, path)
+        if digest == head.sha256 and attributes.mtime_ns is None:
+            # The text is as old as it was: the time of the version would not tell.
+            attributes = FileAttributes(attributes.mode, head.mtime_ns(), attributes.inode)
         if update.content is None:
             (content_id,) = self.db.execute(
                 "SELECT content_id FROM memories WHERE id = ?", (update.memory_id,)

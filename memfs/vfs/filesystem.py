@@ -29,7 +29,7 @@ from memfs.model.errors import (
 )
 from memfs.model.mutations import Delete, DropDirectory, KeepDirectory, Mutation, SetAttributes
 from memfs.model.paths import MAX_NAME_BYTES, check_path, check_segment, decode_name
-from memfs.model.records import MAX_CONTENT_BYTES, MAX_MEMORIES, FileAttributes
+from memfs.model.records import MAX_CONTENT_BYTES, MAX_MEMORIES, FileAttributes, Head
 from memfs.vfs.asides import Asides
 from memfs.vfs.bases import Bases, SameProcess
 from memfs.vfs.content import Contents
@@ -41,7 +41,7 @@ from memfs.vfs.saving import UNFIT, Saving
 from memfs.vfs.scratch import MAX_SCRATCH_BYTES, ScratchAccount
 from memfs.vfs.temporaries import Temporaries
 from memfs.vfs.transactions import Transactions
-from memfs.vfs.tree import StaleEntry, Tree, child_path, file_attributes
+from memfs.vfs.tree import StaleEntry, Tree, child_path
 from memfs.workspace import AttachedStore
 
 BLOCK = 4096
@@ -423,8 +423,10 @@ class Filesystem:
             mode = None if mode is None else stat.S_IMODE(mode)
             async with self.transactions.changing():
                 # Stored first: a chmod that failed must not look as if it had been done.
-                await self._keep_attributes(node, mode, mtime_ns)
+                head = await self._keep_attributes(node, mode, mtime_ns)
                 self._take_attributes(node, mode, atime_ns, mtime_ns)
+                if head is not None and isinstance(node, FileNode) and self.tree.by_memory.get(head.memory_id) is node:
+                    self.tree.stand(node, head)
         elif size is None:
             # Only the time of reading, or a chown, which changes no owner but is a change (DESIGN.md 12).
             self._take_attributes(node, None, atime_ns, None)
@@ -440,31 +442,28 @@ class Filesystem:
         if mtime_ns is not None:
             node.mtime_ns = mtime_ns
 
-    async def _keep_attributes(self, node: Node, mode: int | None, mtime_ns: int | None) -> None:
-        """Commit what a node is about to show."""
+    async def _keep_attributes(self, node: Node, mode: int | None, mtime_ns: int | None) -> Head | None:
+        """Commit what a node is about to show: what was given and nothing else, or a chmod would take the time of what
+        somebody else has just written away. Returns a file's head as it is then, where this has changed it.
+        """
         if not node.attached or node is self.tree.root:
-            return
+            return None
         if isinstance(node, DirectoryNode):
-            attributes = FileAttributes(
-                mode=node.mode if mode is None else mode,
-                mtime_ns=node.mtime_ns if mtime_ns is None else mtime_ns,
-                inode=self.tree.directory_attributes(node).inode,
-            )
+            attributes = FileAttributes(mode, mtime_ns, self.tree.directory_attributes(node).inode)
             await self.transactions.commit([KeepDirectory(node.path(), attributes)])
             node.kept = True
-            return
+            node.given_mtime_ns = node.given_mtime_ns if mtime_ns is None else mtime_ns
+            return None
         assert isinstance(node, FileNode)
-        if node.memory_id is not None and node.head is not None and not node.dirty:
-            # A dirty file's attributes go with its commit.
-            attributes = file_attributes(node, mode=mode, mtime_ns=mtime_ns)
-            try:
-                applied = await self.transactions.commit([SetAttributes(node.memory_id, attributes)])
-            except NotFound:
-                self.transactions.distrust()
-                return
-            head = applied.heads.get(node.memory_id)
-            if head is not None and self.tree.by_memory.get(head.memory_id) is node:
-                self.tree.stand(node, head)
+        if node.memory_id is None or node.head is None or node.dirty:
+            return None  # a dirty file's attributes go with its commit
+        given = FileAttributes(mode=mode, mtime_ns=mtime_ns)
+        try:
+            applied = await self.transactions.commit([SetAttributes(node.memory_id, given)])
+        except NotFound:
+            self.transactions.distrust()
+            return None
+        return applied.heads.get(node.memory_id)
 
     async def _truncate(self, node: FileNode, size: int, handle: int | None) -> None:
         if size > MAX_CONTENT_BYTES and not node.scratch:

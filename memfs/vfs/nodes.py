@@ -92,7 +92,7 @@ class DirectoryNode(Node):
     when the kernel was last let keep what it reads here.
     """
 
-    __slots__ = ("children", "directories", "kept", "listed", "listing")
+    __slots__ = ("children", "directories", "given_mtime_ns", "kept", "listed", "listing")
 
     def __init__(self, inode: int, mode: int = DIRECTORY_MODE, mtime_ns: int = 0, *, kept: bool = False) -> None:
         super().__init__(inode, mode, mtime_ns)
@@ -101,6 +101,8 @@ class DirectoryNode(Node):
         self.kept = kept
         self.listing = 0
         self.listed: int | None = None
+        self.given_mtime_ns: int | None = None
+        """The time that the store keeps of it, which was given explicitly; the names in it may have changed since."""
 
     def add(self, name: str, node: Node) -> None:
         """Put a node under a free name."""

@@ -23,7 +23,7 @@ from memfs.vfs.saving import Saving
 from memfs.vfs.scratch import ScratchAccount
 from memfs.vfs.temporaries import Temporaries
 from memfs.vfs.transactions import Transactions
-from memfs.vfs.tree import Tree, child_path, file_attributes
+from memfs.vfs.tree import Tree, child_path, file_attributes, place_attributes
 
 
 @dataclass(slots=True)
@@ -178,7 +178,7 @@ class Rename:
             if source.dirty and source.written:
                 text = self._text(source, self.saving.made_from(source, bytes(self.contents.of(source))))
                 edit = self.written[-1].base.edit(self.saving.appended(source))
-            attributes = file_attributes(source)
+            attributes = place_attributes(source) if text is None else file_attributes(source)
             await self._save(
                 source,
                 target,
@@ -291,7 +291,7 @@ class Rename:
         if isinstance(node, FileNode):
             if node.memory_id is None or node.head is None:
                 return []
-            return [Update(node.memory_id, path=new, attributes=file_attributes(node))]
+            return [Update(node.memory_id, path=new, attributes=place_attributes(node))]
         assert isinstance(node, DirectoryNode)
         # The inode is kept with the directory: it cannot be derived from the new path. So are the others, which would
         # else be those of a directory that is replaced.
@@ -311,6 +311,7 @@ class Rename:
         """What moved stands where the store has it now."""
         for directory in self.moved_directories:
             directory.kept = True
+            directory.given_mtime_ns = directory.mtime_ns
         self.asides.move(
             {old: (new, head) for memory_id, (old, new) in self.moved_asides.items() if (head := heads[memory_id])}
         )

@@ -120,15 +120,20 @@ class Tree:
         node.memory_id = memory_id
         self.by_memory[memory_id] = node
 
-    @staticmethod
-    def stand(node: FileNode, head: Head) -> None:
+    def stand(self, node: FileNode, head: Head) -> None:
         """Take the head that a commit of ours made of a file without giving it a text.
 
         Where its text is another, somebody else has saved that just before. It is then left to ``follow``, which sees
-        to those who have the file open and to what the kernel knows; taken here, it would be no change to it.
+        to those who have the file open and to what the kernel knows; taken here, it would be no change to it. A mode or
+        a time that somebody else has just given it is one to nobody but the kernel.
         """
-        if node.dirty or node.head is None or node.head.sha256 == head.sha256:
+        if node.dirty or node.head is None:
             node.head = head
+        elif node.head.sha256 == head.sha256:
+            node.head = head
+            if (node.mode, node.mtime_ns) != (kept_mode(head), head.mtime_ns()):
+                node.mode, node.mtime_ns = kept_mode(head), head.mtime_ns()
+                self.stale_inode(node)
 
     def find(self, path: str) -> Node | None:
         """The node at a path."""
@@ -361,6 +366,7 @@ class Tree:
             mtime_ns if given.mtime_ns is None else given.mtime_ns,
             kept=attributes is not None,
         )
+        node.given_mtime_ns = given.mtime_ns
         self.insert(parent, name, node)
         return node
 
@@ -393,6 +399,11 @@ class Tree:
                 if mode != node.mode:
                     node.mode = mode
                     self.stale_inode(node)
+                given = directory.attributes.mtime_ns
+                if given not in (None, node.given_mtime_ns):
+                    node.mtime_ns = node.given_mtime_ns = given
+                    node.touch(content=False)
+                    self.stale_inode(node)
         self._prune(self.root, frozenset(kept))
 
     def _prune(self, directory: DirectoryNode, kept: frozenset[str] | None = None, path: str = "") -> None:
@@ -404,6 +415,7 @@ class Tree:
             self._prune(child, kept, below)
             if kept is not None:
                 child.kept = below in kept
+                child.given_mtime_ns = child.given_mtime_ns if child.kept else None
             if not child.children and not child.kept:
                 self.stale_entry(directory, child.name)
                 self.orphan(child)
@@ -414,17 +426,21 @@ def child_path(directory: DirectoryNode, name: str) -> str:
     return f"{directory.path().rstrip('/')}/{name}"
 
 
-def file_attributes(node: FileNode, *, mode: int | None = None, mtime_ns: int | None = None) -> FileAttributes:
-    """What to store of a file's attributes: only what differs from what would be derived.
-
-    ``mode`` and ``mtime_ns`` are those that it is about to get, where they change.
-    """
-    mode = node.mode if mode is None else mode
+def file_attributes(node: FileNode) -> FileAttributes:
+    """What to store of a file's attributes with a text of it: only what differs from what would be derived."""
     # What is stored already is only replaced by a value: None would leave it.
     stored = FileAttributes() if node.head is None else node.head.attributes
-    derived = derived_inode(node.memory_id or "")
     return FileAttributes(
-        mode=None if mode == FILE_MODE and stored.mode is None else mode,
-        mtime_ns=node.mtime_ns if mtime_ns is None else mtime_ns,
-        inode=None if node.inode == derived and stored.inode is None else node.inode,
+        mode=None if node.mode == FILE_MODE and stored.mode is None else node.mode,
+        mtime_ns=node.mtime_ns,
+        inode=place_attributes(node).inode,
     )
+
+
+def place_attributes(node: FileNode) -> FileAttributes:
+    """What to store of a file that only moves. Mode and time are those that the store has by then: sent along, they
+    would take back what somebody else has just given it.
+    """
+    stored = FileAttributes() if node.head is None else node.head.attributes
+    derived = derived_inode(node.memory_id or "")
+    return FileAttributes(inode=None if node.inode == derived and stored.inode is None else node.inode)

@@ -514,6 +514,16 @@ def test_new_content_ends_an_explicit_mtime_and_keeps_the_rest(engine: Engine, s
     assert len(history(engine, store_id)) == 4
 
 
+def test_a_move_makes_no_text_younger(engine: Engine, store_id: str) -> None:
+    memory_id = create(engine, store_id, "/a")
+    (before,) = engine.snapshot(store_id).heads
+    applied = apply(engine, store_id, Update(memory_id, path="/b"))
+    (after,) = engine.snapshot(store_id).heads
+    assert after == applied.heads[memory_id]
+    assert after.mtime_ns() == before.mtime_ns()
+    assert after.updated_at > before.updated_at
+
+
 def test_directories_are_kept_and_dropped(engine: Engine, store_id: str) -> None:
     apply(engine, store_id, KeepDirectory("/b/c", FileAttributes(mode=0o700)), KeepDirectory("/a"))
     apply(engine, store_id, KeepDirectory("/b/c", FileAttributes(mtime_ns=3)))

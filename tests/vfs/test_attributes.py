@@ -5,9 +5,11 @@ import stat
 
 import pytest
 
+from memfs.vfs import StaleInode
 from tests.vfs.harness import SAVE, WRITE, Files, in_trio
 
 STRANGER = 65534
+GIVEN_NS = 5 * 10**9
 
 
 @pytest.mark.parametrize(
@@ -56,3 +58,28 @@ async def test_12_a_chown_moves_ctime_alone(files: Files) -> None:
         assert (node.mode, node.mtime_ns, node.atime_ns) == before[:3]
         assert node.ctime_ns > before[3]
     assert len(files.versions()) == 1
+
+
+@in_trio
+async def test_12_a_time_given_to_a_directory_is_seen_elsewhere_until_a_name_in_it_changes(
+    files: Files, other: Files
+) -> None:
+    """Also where it is of a directory that only memories have made, and after the directory is moved."""
+    files.workspace.memories.create(files.store.id, "/d/e/a", b"text", files.actor)
+    await files.fs.refresh()
+    await other.fs.refresh()
+    for path in ("/d", "/d/e"):
+        await files.fs.set_attributes(files.node(path).inode, mtime_ns=GIVEN_NS)
+    other.fs.tree.stale.clear()
+    await other.fs.refresh()
+    assert {StaleInode(other.node(path).inode) for path in ("/d", "/d/e")} <= set(other.fs.tree.stale)
+    assert [other.node(path).mtime_ns for path in ("/d", "/d/e")] == [GIVEN_NS] * 2
+    await files.rename("/d/e", "/e")
+    await files.mkdir("/another")
+    await other.fs.refresh()
+    assert other.node("/e").mtime_ns == files.node("/e").mtime_ns == GIVEN_NS
+    moved = other.node("/d").mtime_ns
+    assert moved > GIVEN_NS
+    await files.fs.set_attributes(files.node("/e").inode, mode=0o700)
+    await other.fs.refresh()
+    assert (other.node("/d").mtime_ns, other.node("/e").mtime_ns) == (moved, GIVEN_NS)

@@ -206,3 +206,65 @@ async def test_12_a_mode_given_elsewhere_while_a_text_is_saved_here(files: Files
     await files.write("/a", "three\n")
     await other.fs.refresh()
     assert files.node("/a").mode == other.node("/a").mode == 0o600
+
+
+GIVEN_NS = 5 * 10**9
+
+
+async def save_with_a_time(files: Files, path: str) -> None:
+    """What ``cp -p`` does."""
+    await files.write(path, "theirs\n")
+    await give_a_time(files, path)
+
+
+async def give_a_time(files: Files, path: str) -> None:
+    """``touch -d``."""
+    await files.fs.set_attributes(files.node(path).inode, mtime_ns=GIVEN_NS)
+
+
+@pytest.mark.parametrize("theirs", [save_with_a_time, give_a_time])
+@pytest.mark.parametrize("change", [chmod, move_file, move_directory])
+@in_trio
+async def test_12_a_time_given_elsewhere_while_only_a_name_or_a_mode_is_changed_here(
+    files: Files,
+    other: Files,
+    change: Callable[[Files, str], Awaitable[None]],
+    theirs: Callable[[Files, str], Awaitable[None]],
+) -> None:
+    """Neither sets a time: what this mount believed it to be must not come back."""
+    await files.mkdir("/d")
+    await files.write("/d/f", "ours\n")
+    await other.fs.refresh()
+    inode = files.node("/d/f").inode
+    with just_before_the_next_commit(files, lambda: trio.from_thread.run(theirs, other, "/d/f")):
+        await change(files, "/d/f")
+    assert StaleInode(inode) in files.fs.tree.stale
+    await files.fs.refresh()
+    await other.fs.refresh()
+    path = files.workspace.versions.list(files.store.id)[0].path
+    assert path is not None
+    assert files.node(path).mtime_ns == other.node(path).mtime_ns == GIVEN_NS
+
+
+@in_trio
+async def test_12_a_mode_given_elsewhere_while_a_time_is_given_here(files: Files, other: Files) -> None:
+    await files.write("/a", "one\n")
+    await other.fs.refresh()
+    with just_before_the_next_commit(files, lambda: trio.from_thread.run(chmod, other, "/a")):
+        await give_a_time(files, "/a")
+    await other.fs.refresh()
+    for each in (files, other):
+        assert (each.node("/a").mode, each.node("/a").mtime_ns) == (0o600, GIVEN_NS)
+
+
+@in_trio
+async def test_12_a_rename_moves_no_time_of_a_text_that_came_without_one(files: Files) -> None:
+    """By the API; a new version has a later time."""
+    files.workspace.memories.create(files.store.id, "/a", b"one\n", SOMEBODY)
+    await files.fs.refresh()
+    before = files.node("/a").mtime_ns
+    await files.rename("/a", "/b")
+    assert files.node("/b").mtime_ns == before
+    move(files, "/b", "/c")
+    await files.fs.refresh()
+    assert files.node("/c").mtime_ns == before
