@@ -57,8 +57,9 @@ class Asides:
         return [aside for name, aside in self._by_path.items() if name == path or name.startswith(under)]
 
     def deletions(self, path: str) -> list[Mutation]:
-        """What frees a path of memories that were set aside, as a directory is made, replaced or removed there."""
-        return [Delete(aside.head.memory_id) for aside in self.below(path)]
+        """What frees a path of memories that were set aside, as a directory is made, replaced or removed there; unless
+        somebody else has just saved one, who means to keep it (PreconditionFailed)."""
+        return [Delete(aside.head.memory_id, expected_version=aside.head.version_id) for aside in self.below(path)]
 
     def drop(self, path: str) -> None:
         """Their deletion is committed."""

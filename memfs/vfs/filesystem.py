@@ -22,6 +22,7 @@ from memfs.model.errors import (
     InvalidPath,
     MemfsError,
     NotFound,
+    PreconditionFailed,
     ReadOnly,
     StoreArchived,
     StoreFull,
@@ -62,6 +63,9 @@ however long it was, and each turn takes what the kernel has asked meanwhile: wi
 told of before close() returns, behind other requests where many come at once. So who opens the file after that is held
 up by what is before it in the queue, and runs out of turns only where somebody does have the file open still.
 """
+
+RENAME_TRIES = 20
+"""How often a rename over a memory begins anew because somebody else has just saved what would be removed."""
 
 
 def _storable(time_ns: int | None) -> int | None:
@@ -386,16 +390,33 @@ class Filesystem:
         self.check_writable()
         await self._settle_name(parent, name)
         await self._settle_name(new_parent, new_name)
-        await self._look_ahead(parent, name)
-        async with self.transactions.naming():
-            source = self.lookup(parent, name)
-            into, text = self.target(new_parent, new_name)
-            rename = Rename(self._parts, self.directory(parent), source, into, text)
-            try:
-                await rename.run(noreplace=noreplace, exchange=exchange)
-            except WriteRefused as error:
-                self._refused(child_path(into, text), str(error))
-                raise
+        for _ in range(RENAME_TRIES):
+            await self._look_ahead(parent, name)
+            async with self.transactions.naming():
+                source = self.lookup(parent, name)
+                into, text = self.target(new_parent, new_name)
+                rename = Rename(self._parts, self.directory(parent), source, into, text)
+                try:
+                    await rename.run(noreplace=noreplace, exchange=exchange)
+                except WriteRefused as error:
+                    self._refused(child_path(into, text), str(error))
+                    raise
+                except PreconditionFailed:
+                    self.transactions.distrust()
+                else:
+                    self._follow_kernel(StaleEntry(parent, name), StaleEntry(new_parent, new_name))
+                    return
+            # Somebody else has just saved what is moved: that goes along.
+            if isinstance(source, FileNode) and self.saving.outdated(source):
+                await self.saving.commit(source)
+        raise os_error(errno.EAGAIN, "the file keeps changing elsewhere")
+
+    def _follow_kernel(self, *entries: StaleEntry) -> None:
+        """After a rename, which a kernel follows by itself: where what it had at one of the names was not what is there
+        any more, it now has that at the other one.
+        """
+        if any(entry in self.tree.stale or self._stale_name(entry) for entry in entries):
+            self.tree.stale += entries
 
     # Attributes
 
@@ -468,6 +489,7 @@ class Filesystem:
     async def _truncate(self, node: FileNode, size: int, handle: int | None) -> None:
         if size > MAX_CONTENT_BYTES and not node.scratch:
             raise ContentTooLarge(f"a memory has at most {MAX_CONTENT_BYTES} bytes, not {size}: split it")
+        self._check_current(node)
         self._own_again(node)
         self._begin(node, None if handle is None else self.file(handle))
         by_path = handle is None and not node.writing
@@ -716,12 +738,15 @@ class Filesystem:
             self.tree.stale_inode(node)
 
     def write(self, number: int, offset: int, data: bytes) -> int:
-        """Write into the shared buffer; returns the number of bytes. Raises ContentTooLarge, ENOSPC (scratch)."""
+        """Write into the shared buffer; returns the number of bytes. Raises ContentTooLarge, ENOSPC (scratch), ESTALE
+        where somebody else has deleted the memory since it was opened.
+        """
         self.check_writable()
         handle = self.file(number)
         self._refused_handles.pop(handle, None)
         self._passing.discard(handle)
         node = handle.node
+        self._check_current(node)  # or what is written would go nowhere, and nobody would say so
         appended = handle.appends(offset)
         if not appended:
             self._begin(node, handle)

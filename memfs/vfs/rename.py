@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from memfs.model import ids
-from memfs.model.errors import ContentTooLarge, NotFound, PathConflict, StoreFull
+from memfs.model.errors import ContentTooLarge, NotFound, PathConflict, PreconditionFailed, StoreFull
 from memfs.model.mutations import Applied, Create, Delete, KeepDirectory, MoveDirectory, Mutation, Update
 from memfs.model.paths import check_path
 from memfs.model.records import MAX_CONTENT_BYTES, MAX_MEMORIES, FileAttributes, Head
@@ -85,7 +85,9 @@ class Rename:
         """Those that move, each of which the store keeps from then on."""
 
     async def run(self, *, noreplace: bool, exchange: bool) -> None:
-        """Do it. Raises the errno of rename(2), and what makes the text unfit for a memory."""
+        """Do it. Raises the errno of rename(2), what makes the text unfit for a memory, and PreconditionFailed, with
+        nothing changed, where somebody else has just saved what would be removed.
+        """
         if noreplace and self.target is not None:
             raise os_error(errno.EEXIST)
         if exchange and self.target is None:
@@ -146,7 +148,11 @@ class Rename:
         self._arrive(source, target)
 
     async def _over_memory(self, source: FileNode, target: FileNode | None, memory_id: str, head: Head) -> None:
-        """An atomic save: the target's memory gets the source's text, and the source's memory is deleted."""
+        """An atomic save: the target's memory gets the source's text, and the source's memory is deleted.
+
+        Raises PreconditionFailed where somebody else has saved the source meanwhile: what would go to the target is not
+        all that is there, and the rest would go with the source.
+        """
         # The memory is another one than the source's, if that has any: what the text was made from, its writer knows.
         text = self._text(source, self._base_of(memory_id, target, head, source))
         attributes = file_attributes(source)
@@ -162,7 +168,9 @@ class Rename:
             )
         ]
         if source.memory_id is not None and source.head is not None:
-            mutations.append(Delete(source.memory_id))
+            if self.saving.outdated(source):
+                raise PreconditionFailed(f"{source.name} was saved by somebody else while it was written here")
+            mutations.append(Delete(source.memory_id, expected_version=source.head.version_id))
         await self._save(source, target, memory_id, mutations)
 
     async def _to_free_name(self, source: FileNode, target: FileNode | None) -> None:

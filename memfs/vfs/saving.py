@@ -224,6 +224,12 @@ class Saving:
             return node.starting_point()
         return self.started_from(node.memory_id, node.whole_by, text) or node.starting_point()
 
+    def outdated(self, node: FileNode) -> bool:
+        """Whether a file's text lacks what somebody else has saved since it was begun."""
+        if not node.dirty or node.head is None:
+            return False
+        return self.made_from(node, bytes(node.buffer or b"")).sha256 != node.head.sha256
+
     def started_from(self, memory_id: str, pid: int, text: bytes) -> Base | None:
         """What a whole text was made from that a process wrote (see ``Bases``)."""
         return self._bases.started_from(memory_id, pid, text, self._contents.of_base)

@@ -6,6 +6,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -172,6 +173,50 @@ def test_every_line_of_four_who_edit_and_append_at_once_is_there(at: Site, notes
             f"{'abcd'[n % 4]} {n:02}" for n in range(40)
         )
     assert conflicts(at) == []
+
+
+APPENDING = """
+import errno, os, sys
+for line in sys.argv[1:]:
+    while True:
+        file = os.open("a.md", os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+        try:
+            os.write(file, f"{line}\\n".encode())
+            break
+        except OSError as error:  # the file has gone since it was opened
+            if error.errno != errno.ESTALE:
+                raise
+        finally:
+            os.close(file)
+"""
+
+
+def test_nothing_that_others_append_is_lost_with_a_file_that_is_moved_over_another(notes: Path, others: Path) -> None:
+    """Each line is in what was moved, or still where it was added; and the mount shows what it has moved."""
+    (notes / "b.md").write_text("")
+    lines = [f"line {number}" for number in range(100)]
+    appending = subprocess.Popen([sys.executable, "-c", APPENDING, *lines], cwd=others)
+    timer = threading.Timer(LIMIT, appending.kill)
+    timer.start()
+    found: set[str] = set()
+    moves = 0
+    try:
+        while appending.poll() is None:
+            with suppress(FileNotFoundError):
+                (notes / "a.md").rename(notes / "b.md")
+                moves += 1
+            text = (notes / "b.md").read_text()
+            assert (notes / "b.md").stat().st_size == len(text)
+            found |= set(text.splitlines())
+        assert appending.returncode == 0
+    finally:
+        timer.cancel()
+        appending.kill()
+        appending.wait()
+    for name in os.listdir(notes):
+        found |= set((notes / name).read_text().splitlines())
+    assert found == set(lines)
+    assert moves > 5
 
 
 def test_what_an_attachment_wants_done(at: Site, notes: Path, tmp_path_factory: pytest.TempPathFactory) -> None:

@@ -16,7 +16,7 @@ import trio
 from trio.testing import MockClock
 
 from memfs.engine import SqliteEngine
-from memfs.model.records import Access, Actor, MemoryVersion, Store
+from memfs.model.records import Access, Actor, ConflictPolicy, MemoryVersion, Store
 from memfs.vfs import DirectoryNode, FileHandle, FileNode, Filesystem, Node
 from memfs.vfs.nodes import ROOT_INODE
 from memfs.workspace import Workspace
@@ -306,6 +306,12 @@ class Files:
             else:
                 assert heads[memory_id].version_id == versions[-1].id
                 assert heads[memory_id].path == versions[-1].path
+
+
+def policy(files: Files, on_conflict: ConflictPolicy) -> Files:
+    """Let a mount have a policy."""
+    files.fs = Filesystem(files.workspace.attached(files.store.id, files.actor, "read_write", on_conflict))
+    return files
 
 
 def _walk(node: Node, path: str) -> Iterator[tuple[str, Node]]:

@@ -15,8 +15,7 @@ from memfs.model.records import ConflictPolicy, Guards, Store
 from memfs.mount.errnos import errno_of
 from memfs.vfs.saving import DIRTY_SECONDS
 from memfs.workspace import Workspace, detectors
-from tests.vfs.harness import APPEND, SAVE, UPDATE, Files, in_trio, jump, on_mock_clock, refused
-from tests.vfs.test_merging import policy
+from tests.vfs.harness import APPEND, SAVE, UPDATE, Files, in_trio, jump, on_mock_clock, policy, refused
 
 WORD = "xyzzy"
 

@@ -8,10 +8,10 @@ import pytest
 import trio
 
 from memfs.model.errors import ContentNotText, ContentTooLarge, MemoryChanged
-from memfs.model.records import MAX_CONTENT_BYTES, ConflictPolicy, Store
-from memfs.vfs import FileHandle, Filesystem, StaleInode
+from memfs.model.records import MAX_CONTENT_BYTES, Store
+from memfs.vfs import FileHandle, StaleInode
 from memfs.workspace import Workspace
-from tests.vfs.harness import APPEND, READ, SAVE, UPDATE, Files, in_trio, jump, on_mock_clock, refused
+from tests.vfs.harness import APPEND, READ, SAVE, UPDATE, Files, in_trio, jump, on_mock_clock, policy, refused
 from tests.vfs.test_races import just_before_the_next_commit
 
 AGENT, TOOL, SHELL = 101, 102, 103
@@ -538,12 +538,6 @@ def strict(workspace: Workspace, store: Store, files: Files) -> Iterator[Files]:
     trio.run(files.fs.refresh)
     made.compare_inodes = files.compare_inodes = False
     made.check()
-
-
-def policy(files: Files, on_conflict: ConflictPolicy) -> Files:
-    """Let a mount have a policy."""
-    files.fs = Filesystem(files.workspace.attached(files.store.id, files.actor, "read_write", on_conflict))
-    return files
 
 
 @in_trio

@@ -9,11 +9,12 @@ import pytest
 import trio
 
 from memfs.model import ids
+from memfs.model.errors import MemoryChanged, PreconditionFailed
 from memfs.model.mutations import Applied, Create, Mutation, Update
 from memfs.model.records import Actor
-from memfs.vfs import StaleInode
+from memfs.vfs import StaleEntry, StaleInode
 from memfs.workspace import AttachedStore
-from tests.vfs.harness import SAVE, UPDATE, WRITE, Files, in_trio, refused
+from tests.vfs.harness import SAVE, UPDATE, WRITE, Files, in_trio, on_mock_clock, policy, refused
 
 SOMEBODY = Actor("user_actor", "somebody")
 FAR_FUTURE_NS = 13_600_000_000 * 10**9
@@ -268,3 +269,135 @@ async def test_12_a_rename_moves_no_time_of_a_text_that_came_without_one(files: 
     move(files, "/b", "/c")
     await files.fs.refresh()
     assert files.node("/c").mtime_ns == before
+
+
+@pytest.mark.parametrize("theirs", ["in place", "by rename"])
+@pytest.mark.parametrize("reading", [False, True], ids=["closed", "open"])
+@in_trio
+async def test_4_a_memory_saved_elsewhere_just_before_it_is_moved_over_another_here(
+    files: Files, other: Files, theirs: str, reading: bool
+) -> None:
+    """What was saved goes along, and the kernel, which moves the name by itself, is told what is there."""
+    await files.write("/a", "old\n")
+    await files.write("/b", "b\n")
+    await other.fs.refresh()
+    reader = await files.open("/a") if reading else None
+
+    async def save() -> None:
+        if theirs == "in place":
+            await other.write("/a", "new\n")
+        else:
+            await other.write("/.tmp.a", "new\n")
+            await other.rename("/.tmp.a", "/a")
+
+    moved = files.node("/a")
+    with just_before_the_next_commit(files, lambda: trio.from_thread.run(save)):
+        await files.rename("/a", "/b")
+    assert await files.read("/b") == "new\n"
+    assert files.history()[-3:] == ["modified /a new", "deleted /a", "modified /b new"]
+    if files.node("/b") is not moved:
+        assert StaleEntry(1, b"b") in files.fs.tree.stale
+    if reader is not None:
+        assert files.get(reader) in (b"old\n", b"new\n")
+        await files.close(reader)
+
+
+@pytest.mark.parametrize("when", ["before", "just before"])
+@in_trio
+async def test_4_the_same_where_it_is_written_here_too(files: Files, other: Files, when: str) -> None:
+    """Both edits are in what is moved."""
+    await files.write("/a", "one\ntwo\n")
+    await files.write("/b", "b\n")
+    await other.fs.refresh()
+    handle = await files.open("/a", UPDATE)
+    files.put(handle, 0, "ONE")
+    if when == "before":
+        await other.write("/a", "one\nTWO\n")
+        await files.rename("/a", "/b")
+    else:
+        with just_before_the_next_commit(files, lambda: trio.from_thread.run(other.write, "/a", "one\nTWO\n")):
+            await files.rename("/a", "/b")
+    await files.close(handle)
+    assert await files.read("/b") == "ONE\nTWO\n"
+    assert not files.exists("/a")
+
+
+@pytest.mark.parametrize("theirs", ["moved", "deleted"])
+@in_trio
+async def test_4_a_memory_that_is_gone_when_it_is_moved_over_another_here(files: Files, theirs: str) -> None:
+    """The name is not there any more; what was moved stays where it is now."""
+    await files.write("/a", "a\n")
+    await files.write("/b", "b\n")
+
+    def take_away() -> None:
+        if theirs == "moved":
+            move(files, "/a", "/moved")
+        else:
+            files.workspace.memories.delete(files.store.id, "/a", SOMEBODY)
+
+    with just_before_the_next_commit(files, take_away), refused(errno.ENOENT if theirs == "moved" else errno.ESTALE):
+        await files.rename("/a", "/b")
+    await files.fs.refresh()
+    assert await files.names() == (["b", "moved"] if theirs == "moved" else ["b"])
+    assert await files.read("/b") == "b\n"
+
+
+@in_trio
+async def test_4_with_the_policy_fail_nothing_is_moved(files: Files, other: Files) -> None:
+    policy(files, "fail")
+    await files.write("/a", "one\n")
+    await files.write("/b", "b\n")
+    handle = await files.open("/a", UPDATE)
+    files.put(handle, 0, "ONE")
+    await other.fs.refresh()
+    await other.write("/a", "two\n")
+    with pytest.raises(MemoryChanged):
+        await files.rename("/a", "/b")
+    with pytest.raises(MemoryChanged):
+        await files.close(handle)
+    assert await files.read("/a") == "two\n"
+    assert await files.read("/b") == "b\n"
+
+
+@pytest.mark.parametrize("ours", ["make", "remove"])
+@on_mock_clock
+async def test_4_a_memory_saved_elsewhere_while_it_is_set_aside_here_and_a_directory_takes_its_place(
+    files: Files, other: Files, ours: str
+) -> None:
+    """It is kept: only what is as it was when it was set aside is removed with it."""
+    await files.mkdir("/d")
+    await files.write("/d/a", "a\n")
+    await files.rename("/d/a", "/d/a~")
+    await other.fs.refresh()
+    with (
+        just_before_the_next_commit(files, lambda: trio.from_thread.run(other.write, "/d/a", "new\n")),
+        pytest.raises(PreconditionFailed),
+    ):
+        await (files.mkdir("/d/a") if ours == "make" else _removed(files))
+    assert await files.read("/d/a") == "new\n"
+
+
+async def _removed(files: Files) -> None:
+    await files.unlink("/d/a~")
+    await files.rmdir("/d")
+
+
+@pytest.mark.parametrize("change", ["write", "append", "truncate"])
+@in_trio
+async def test_8_what_is_written_to_a_memory_that_was_deleted_elsewhere_is_not_lost_silently(
+    files: Files, other: Files, change: str
+) -> None:
+    """It can go nowhere: it is no new memory (DESIGN.md 5), and nobody would ever see it."""
+    await files.write("/a", "one\n")
+    handle = await files.open("/a", UPDATE | (os.O_APPEND if change == "append" else 0))
+    await other.fs.refresh()
+    await other.unlink("/a")
+    await files.fs.refresh()
+    assert files.get(handle) == b"one\n"
+    with refused(errno.ESTALE):
+        if change == "truncate":
+            await files.fs.set_attributes(handle.node.inode, size=0, handle=handle.number)
+        else:
+            files.put(handle, 4, "two\n")
+    await files.close(handle)
+    assert files.history() == ["created /a one", "deleted /a"]
