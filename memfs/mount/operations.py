@@ -192,9 +192,9 @@ class StoreOperations(pyfuse3.Operations):
             node = self.filesystem.lookup(parent_inode, name)
         except FileNotFoundError:
             await self.filesystem.refresh()  # it may have been made elsewhere while a commit of ours is under way
-            node = self.filesystem.lookup(parent_inode, name)
+            node = self.filesystem.lookup(parent_inode, name, ctx.pid)
         await self.filesystem.settle(node.inode)
-        return self._known(self.filesystem.lookup(parent_inode, name))
+        return self._known(self.filesystem.lookup(parent_inode, name, ctx.pid))
 
     async def forget(self, inode_list: Sequence[tuple[int, int]]) -> None:
         # No handler: nobody waits for an answer, and a FUSEError too would end the mount.
@@ -268,8 +268,11 @@ class StoreOperations(pyfuse3.Operations):
     async def getattr(self, inode: int, ctx: pyfuse3.RequestContext) -> pyfuse3.EntryAttributes:
         if not self.followed:
             self.filesystem.peek()
-        await self.filesystem.settle(inode)
-        return self._attributes(self.filesystem.node(inode))
+        node = await self.filesystem.shown(inode)
+        entry = self._attributes(node)
+        if isinstance(node, FileNode) and node.successor is not None and not self.filesystem.tree.held(node):
+            entry.attr_timeout = 0  # or whoever still finds it by its name would be shown it for long
+        return entry
 
     @handler
     async def setattr(

@@ -133,8 +133,8 @@ class Filesystem:
         """Set, and replaced, when an open file goes."""
         self._refused_handles: dict[FileHandle, MemfsError] = {}
         """Open files of which a close said that what was written is lost; nothing was written through them since."""
-        self._retries: dict[int, float] = {}
-        """Threads that were told ESTALE by an open, and when."""
+        self._retries: dict[int, tuple[float, int]] = {}
+        """Threads that were told ESTALE by an open: when, and which inode was looked up for each since, 0 for none."""
         self._passing: set[FileHandle] = set()
         """Open files of which a close refused or masked the text: they show it until they are released."""
 
@@ -168,8 +168,18 @@ class Filesystem:
             raise os_error(errno.ENOTDIR)
         return node
 
-    def lookup(self, parent: int, name: bytes) -> Node:
-        """The child of this name. Raises ENOENT, PathTooLong over 255 bytes."""
+    def lookup(self, parent: int, name: bytes, pid: int = 0) -> Node:
+        """The child of this name, for a thread. Raises ENOENT, PathTooLong over 255 bytes."""
+        try:
+            node = self._child(parent, name)
+        except FileNotFoundError:
+            self._retries.pop(pid, None)  # its call ends here: the next ESTALE is of another
+            raise
+        if pid in self._retries:
+            self._retries[pid] = self._retries[pid][0], node.inode
+        return node
+
+    def _child(self, parent: int, name: bytes) -> Node:
         directory = self.directory(parent)
         if name == b".":
             return directory
@@ -545,11 +555,11 @@ class Filesystem:
             await self.settle(inode)
             self._check_name(node)
         except OSError as error:
-            again = self._retries.pop(pid, -math.inf)
+            again, found = self._retries.pop(pid, (-math.inf, 0))
             if error.errno != errno.ESTALE:
                 raise
-            if trio.current_time() - again > RETRY_SECONDS:
-                self._retries[pid] = trio.current_time()
+            if trio.current_time() - again > RETRY_SECONDS or found != inode:
+                self._retries[pid] = trio.current_time(), 0
                 if len(self._retries) > MOST_RETRIES:
                     del self._retries[next(iter(self._retries))]
                 raise
@@ -587,7 +597,7 @@ class Filesystem:
             raise os_error(errno.EISDIR)
         if node.attached:
             return node  # moved, and found by its new name
-        if node.successor is not None and flags & os.O_ACCMODE == os.O_RDONLY and not flags & os.O_TRUNC:
+        if node.head is not None and flags & os.O_ACCMODE == os.O_RDONLY and not flags & os.O_TRUNC:
             return node
         latest = self._latest(node)
         if latest is None or not (flags & os.O_TRUNC or flags & os.O_ACCMODE == os.O_WRONLY):
@@ -644,6 +654,22 @@ class Filesystem:
         node = self.tree.by_inode.get(inode)
         if isinstance(node, FileNode) and not node.attached and not node.removed_here and not self.tree.held(node):
             raise os_error(errno.ESTALE)
+
+    async def shown(self, inode: int) -> Node:
+        """What a kernel asks the attributes of, settled. Raises ESTALE where the name is gone (``settle``), but for a
+        file in whose place another one is: that was as it is.
+
+        A kernel asks before it opens a file, and looks the name up anew only once: told here, it would give up where
+        the next file is replaced too before it is opened.
+        """
+        try:
+            await self.settle(inode)
+        except OSError:
+            node = self.node(inode)
+            if isinstance(node, FileNode) and node.successor is not None:
+                return node
+            raise
+        return self.node(inode)
 
     async def _settle_name(self, parent: int, name: bytes) -> None:
         """Like settle, for what is at a name, if anything is."""

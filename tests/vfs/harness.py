@@ -102,11 +102,11 @@ class Files:
 
     # By path
 
-    def node(self, path: str) -> Node:
+    def node(self, path: str, pid: int = 0) -> Node:
         """What is at a path, looked up name by name. Raises ENOENT."""
         node: Node = self.fs.node(ROOT_INODE)
         for name in [part for part in path.split("/") if part]:
-            node = self.fs.lookup(node.inode, os.fsencode(name))
+            node = self.fs.lookup(node.inode, os.fsencode(name), pid)
         return node
 
     def file(self, path: str) -> FileNode:
@@ -140,7 +140,7 @@ class Files:
             if error.errno != errno.ESTALE:
                 raise
         # As a kernel does, once: it looks the name up anew.
-        node = self.node(path)
+        node = self.node(path, pid)
         self.fs.remember(node)
         try:
             return await self.fs.open(node.inode, flags, pid)

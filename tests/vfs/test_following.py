@@ -8,7 +8,7 @@ import trio
 
 from memfs.model.errors import StoreArchived
 from memfs.model.mutations import Create, Delete, KeepDirectory, Mutation, Update
-from memfs.vfs import Node
+from memfs.vfs import FileNode, Node
 from memfs.vfs.filesystem import READING_SECONDS
 from memfs.vfs.tree import StaleEntry, StaleInode
 from tests.vfs.harness import APPEND, READ, SAVE, UPDATE, WRITE, Files, in_trio, jump, on_mock_clock, refused
@@ -172,7 +172,7 @@ async def test_7_the_second_try_of_a_kernel_is_answered(files: Files, other: Fil
     async def replaced() -> Node:
         """What the kernel finds at a name that is replaced before it opens it."""
         await other.fs.refresh()
-        node = other.node("/a")
+        node = other.node("/a", 7)
         other.fs.remember(node)
         await files.write("/a.tmp", f"text {len(held)}")
         await files.rename("/a.tmp", "/a")
@@ -195,6 +195,73 @@ async def test_7_the_second_try_of_a_kernel_is_answered(files: Files, other: Fil
         other.fs._retries.clear()
     for node in held:
         other.fs.forget(node.inode, 1)
+    files.compare_inodes = other.compare_inodes = False
+
+
+@in_trio
+async def test_7_only_what_was_looked_up_since_the_first_try_is_answered_at_the_second(
+    files: Files, other: Files
+) -> None:
+    """Else a later open of the same thread would be shown what was replaced before it began. Who reads gets also what
+    is deleted between lookup and open: it was there when the call began.
+    """
+    await files.write("/a", "a 0")
+    await files.write("/b", "b 0")
+    await other.fs.refresh()
+    first, elsewhere = other.node("/a"), other.node("/b")
+    for node in (first, elsewhere):
+        other.fs.remember(node)
+    for path in ("/a", "/b"):
+        await files.write("/x.tmp", f"{path[1]} 1")
+        await files.rename("/x.tmp", path)
+    with refused(errno.ESTALE):
+        await other.fs.open(first.inode, READ, 7)
+    found = other.node("/a", 7)
+    other.fs.remember(found)
+    with refused(errno.ESTALE):
+        await other.fs.open(elsewhere.inode, READ, 7)
+    with refused(errno.ESTALE):
+        await other.fs.open(first.inode, READ, 7)
+    assert other.node("/a", 7) is found
+    await files.unlink("/a")
+    handle = await other.fs.open(found.inode, READ, 7)
+    assert other.get(handle) == b"a 1"
+    with refused(errno.ESTALE):
+        await other.fs.open(first.inode, READ, 7)
+    with refused(errno.ENOENT):  # where that call ends
+        other.node("/a", 7)
+    assert not other.fs._retries
+    await other.close(handle)
+    for node in (first, elsewhere, found):
+        other.fs.forget(node.inode, 1)
+    files.compare_inodes = other.compare_inodes = False
+
+
+@in_trio
+async def test_7_the_attributes_of_what_was_replaced_elsewhere_are_those_it_had(files: Files, other: Files) -> None:
+    """Before an open, a kernel asks who may: it would have used up its second try. What changes something, or is gone
+    for good, it looks up anew.
+    """
+    await files.write("/a", "old")
+    await other.fs.refresh()
+    node = other.node("/a")
+    other.fs.remember(node)
+    await files.write("/x.tmp", "newer")
+    await files.rename("/x.tmp", "/a")
+    await other.fs.refresh()
+    shown = await other.fs.shown(node.inode)
+    assert isinstance(shown, FileNode)
+    assert (shown is node, shown.size) == (True, 3)
+    with refused(errno.ESTALE):
+        await other.fs.set_attributes(node.inode, mode=0o600)
+    other.fs.forget(node.inode, 1)
+    node = other.node("/a")
+    other.fs.remember(node)
+    await files.unlink("/a")
+    await other.fs.refresh()
+    with refused(errno.ESTALE):
+        await other.fs.shown(node.inode)
+    other.fs.forget(node.inode, 1)
     files.compare_inodes = other.compare_inodes = False
 
 

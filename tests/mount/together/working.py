@@ -57,6 +57,7 @@ class Worker:
         self.random = random.Random(f"{work.seed} {self.name}")
         self.log = os.open(work.log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
         self.count = 0
+        self.tokens = 0
         self.journal = 0
         self.owned = {key: Owned() for key in p.owned(work.number)}
         self.seen: dict[str, int] = {}
@@ -122,8 +123,9 @@ class Worker:
         return self.work.directory + path
 
     def token(self) -> str:
-        """Something that is written once, of varying length."""
-        return f"{self.name}:{self.count}" + "é" * self.random.choice((0, 0, 1, 7, 40))
+        """Something that is written once, of varying length; later ones have higher numbers."""
+        self.tokens += 1
+        return f"{self.name}:{self.tokens}" + "é" * self.random.choice((0, 0, 1, 7, 40))
 
     def text(self) -> str:
         """A small text that is written once."""
