@@ -18,6 +18,8 @@ KEPT_BASES = 8
 KEPT_PROCESSES = 64
 """Processes of each that are."""
 KEPT_MEMORIES = 4_096
+KEPT_TEXT_BYTES = 1 << 20
+"""Of all texts that are no version's: those that were merged when they were saved, and whose writers go on in them."""
 
 SameProcess = Callable[[int, int, float], bool]
 """Whether a thread is of the process of which another one was at a moment (``time.CLOCK_BOOTTIME``), by their numbers;
@@ -33,21 +35,20 @@ class Base:
     version_id: str | None = None
     sha256: str | None = None
     text: bytes | None = None
+    dropped: bool = False
+    """Whether it was a text of its own, which is not kept any more: of it only the hash is known."""
 
     @classmethod
     def of(cls, head: Head) -> "Base":
         """The text of a head."""
         return cls(head.version_id, head.sha256)
 
-    def advance(self, head: Head, text: bytes | None, sha256: str) -> None:
-        """A commit made from this is ``head`` now; ``text``, with this hash, is what its writers hold where that is
-        another, because it was merged.
+    def edit(self, appended: int, begun: bytes | None = None) -> Edit:
+        """What the engine must know of a text that was made from this; its last ``appended`` bytes were appended.
+        ``begun`` is this text, where the caller has it; the version's may be gone when it is asked for.
         """
-        self.version_id, self.sha256, self.text = head.version_id, sha256, text
-
-    def edit(self, appended: int) -> Edit:
-        """What the engine must know of a text that was made from this; its last ``appended`` bytes were appended."""
-        return Edit(self.version_id, self.sha256, self.text, appended)
+        text = begun if self.text is None else self.text
+        return Edit(None if self.dropped else self.version_id, self.sha256, text, appended)
 
 
 @dataclass(slots=True)
@@ -60,10 +61,34 @@ class _Served:
 class Bases:
     """The bases of one mount's memories."""
 
-    def __init__(self, same_process: SameProcess) -> None:
+    def __init__(self, same_process: SameProcess, is_held: Callable[[Base], bool] = lambda _base: False) -> None:
+        """``is_held`` is whether somebody has a file open to write at places in this text; it is asked little."""
         self._same_process = same_process
+        self._is_held = is_held
+        self._texts: OrderedDict[Base, int] = OrderedDict()
+        """Those with a text of their own, and its bytes, the latest last."""
+        self._text_bytes = 0
         self._served: OrderedDict[str, list[_Served]] = OrderedDict()
         """By memory, the latest last."""
+
+    def advance(self, base: Base, head: Head, text: bytes | None, sha256: str) -> None:
+        """A commit made from this is ``head`` now; ``text``, with this hash, is what its writers hold where that is
+        another, because it was merged.
+
+        Where that is too much with all others', the oldest are dropped, those last that an open file holds. What is
+        made from such a one is nobody's version and cannot be merged: it becomes the head, and the conflict is on
+        record, as with a version that is redacted or pruned. What is only appended is.
+        """
+        self._text_bytes -= self._texts.pop(base, 0)
+        base.version_id, base.sha256, base.text, base.dropped = head.version_id, sha256, text, False
+        if text is None:
+            return
+        self._texts[base] = len(text)
+        self._text_bytes += len(text)
+        while self._text_bytes > KEPT_TEXT_BYTES:
+            oldest = next((each for each in self._texts if not self._is_held(each)), next(iter(self._texts)))
+            self._text_bytes -= self._texts.pop(oldest)
+            oldest.text, oldest.dropped = None, True
 
     def served(self, memory_id: str, base: Base, pid: int) -> None:
         """A thread of a process was served this text, which is what there is now."""

@@ -82,7 +82,7 @@ class Contents:
 
     def of_base(self, base: Base) -> bytes | None:
         """The text that somebody started from; None where it is gone."""
-        if base.text is not None or base.version_id is None:
+        if base.text is not None or base.version_id is None or base.dropped:
             return base.text
         try:
             return self._of_version(base.version_id)
@@ -95,6 +95,8 @@ class Contents:
         """
         if base.text is not None or base.version_id is None:
             return base.text or b""
+        if base.dropped:
+            raise os_error(errno.ESTALE, "the text that was open is not kept any more: open it again")
         try:
             return self._store.content(base.version_id)
         except NotFound:
@@ -105,6 +107,8 @@ class Contents:
         if node.buffer is None:
             node.starting_point()  # now: when it is committed, the head may be another
             node.buffer = bytearray(self.of(node))
+        if not node.dirty and node.memory_id is not None:
+            node.begun = bytes(node.buffer)
         return node.buffer
 
     def keep(self, node: FileNode, text: bytes) -> None:

@@ -32,7 +32,7 @@ from memfs.model.mutations import Delete, DropDirectory, KeepDirectory, Mutation
 from memfs.model.paths import MAX_NAME_BYTES, check_path, check_segment, decode_name
 from memfs.model.records import MAX_CONTENT_BYTES, MAX_MEMORIES, FileAttributes, Head
 from memfs.vfs.asides import Asides
-from memfs.vfs.bases import Bases, SameProcess
+from memfs.vfs.bases import Base, Bases, SameProcess
 from memfs.vfs.content import Contents
 from memfs.vfs.errors import os_error
 from memfs.vfs.handles import DirectoryHandle, FileHandle
@@ -111,7 +111,7 @@ class Filesystem:
         self.contents = Contents(store)
         self.scratch = ScratchAccount(scratch_bytes)
         self.asides = Asides(self._wake)
-        self.bases = Bases(same_process or (lambda pid, other, _moment: pid == other))
+        self.bases = Bases(same_process or (lambda pid, other, _moment: pid == other), self._holds)
         self.transactions = Transactions(store, self.tree, self.asides, self.scratch)
         self.saving = Saving(
             self.tree,
@@ -141,6 +141,9 @@ class Filesystem:
     def _wake(self) -> None:
         # Not handed on as became_dirty.set: the event is replaced.
         self.became_dirty.set()
+
+    def _holds(self, base: Base) -> bool:
+        return any(handle.base is base for handle in self._files.values() if handle.writable)
 
     # Following the store
 

@@ -129,6 +129,7 @@ class FileNode(Node):
         "appended_from",
         "author",
         "base",
+        "begun",
         "buffer",
         "charged",
         "dirty",
@@ -162,6 +163,9 @@ class FileNode(Node):
         self.base: Base | None = None
         """What the buffer was made from, or whoever opens the file now will start from; None: the head, not asked for
         yet."""
+        self.begun: bytes | None = None
+        """The text that changes in place were begun in, while they are not committed: the version that it is of may be
+        redacted or pruned before they are."""
         self.whole_by: int | None = None
         """The thread that writes the text anew, from the start, since the last commit: what it started from, it knows.
         None where the buffer was changed in place, and thus made from ``base``."""
@@ -259,4 +263,4 @@ class FileNode(Node):
     def clean(self) -> None:
         """Record that the buffer is what is committed, or of no interest."""
         self.dirty = self.written = self.spoiled = self.masked = False
-        self.whole_by = self.appended_from = None
+        self.whole_by = self.appended_from = self.begun = None

@@ -185,7 +185,7 @@ class Rename:
             text, edit = None, None
             if source.dirty and source.written:
                 text = self._text(source, self.saving.made_from(source, bytes(self.contents.of(source))))
-                edit = self.written[-1].base.edit(self.saving.appended(source))
+                edit = self.saving.edit(source, self.written[-1].base)
             attributes = place_attributes(source) if text is None else file_attributes(source)
             await self._save(
                 source,

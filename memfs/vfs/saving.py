@@ -204,7 +204,7 @@ class Saving:
             generation = node.generation
             text = bytes(node.buffer or b"")
             base = self.made_from(node, text)
-            head, rebased = await self._commit_text(node, text, base.edit(self.appended(node)))
+            head, rebased = await self._commit_text(node, text, self.edit(node, base))
             # Before anybody else's change can take the file's place: a kernel that has the buffer in its pages keeps
             # them, for they are what this version holds.
             known = node.served == node.content_key()
@@ -217,6 +217,14 @@ class Saving:
     def appended(node: FileNode) -> int:
         """How many bytes at the end of the buffer were appended since the last commit."""
         return 0 if node.appended_from is None else node.size - node.appended_from
+
+    def edit(self, node: FileNode, base: Base) -> Edit:
+        """What the engine must know of a dirty file's text, which was made from ``base``."""
+        begun = node.begun
+        # A guard may have masked what the buffer still holds, and another commit may have moved the base on.
+        if begun is not None and (node.whole_by is not None or sha256(begun).hexdigest() != base.sha256):
+            begun = None
+        return base.edit(self.appended(node), begun)
 
     def made_from(self, node: FileNode, text: bytes) -> Base:
         """What a dirty file's text was made from."""
@@ -248,13 +256,14 @@ class Saving:
             if handle.base is node.base or handle.base.version_id is None:
                 handle.base = base
         # Those who hold what was merged go on in that, by its places; who opens the file now has the head's text.
-        base.advance(node.head, text if rebased else None, digest if rebased else node.head.sha256)
+        self._bases.advance(base, node.head, text if rebased else None, digest if rebased else node.head.sha256)
         node.base = base
         node.told = node.head
         for handle in node.writing:
             if handle.changed_at <= generation:
                 handle.unsaved = False
         if node.generation != generation:
+            node.begun = text
             if not node.dirty:
                 self.note_dirty(node)  # written as scratch, which is never dirty
             if node.whole_by is None or node.whole_since <= generation:

@@ -9,7 +9,8 @@ import trio
 
 from memfs.model.errors import ContentNotText, ContentTooLarge, MemoryChanged
 from memfs.model.records import MAX_CONTENT_BYTES, Store
-from memfs.vfs import FileHandle, StaleInode
+from memfs.vfs import FileHandle, StaleInode, bases
+from memfs.vfs.bases import KEPT_TEXT_BYTES
 from memfs.workspace import Workspace
 from tests.vfs.harness import APPEND, READ, SAVE, UPDATE, Files, in_trio, jump, on_mock_clock, policy, refused
 from tests.vfs.test_races import just_before_the_next_commit
@@ -351,6 +352,124 @@ async def test_what_is_redacted_does_not_come_back_with_a_word_of_who_had_it_ope
     await files.close(handle)
     assert await files.read("/f") == "one\n"
     assert len(files.versions()) == 2
+
+
+def redact(files: Files, text: str) -> None:
+    """Redact the version that has this text."""
+    (found,) = [version for version in files.versions() if version.content == text.encode()]
+    files.workspace.versions.redact(files.store.id, [found.id], files.actor)
+
+
+@pytest.mark.parametrize("begun", ["before", "in a commit"])
+@in_trio
+async def test_what_is_redacted_does_not_come_back_with_a_word_that_was_not_saved_yet(
+    files: Files, other: Files, begun: str
+) -> None:
+    """The word is merged, as if the text it was written in were still there."""
+    await files.write("/f", "start\none\n")
+    handle = await files.open("/f", UPDATE, pid=AGENT)
+    files.put(handle, 0, "secret\none\n")
+    if begun == "before":
+        await files.fs.fsync(handle.number)
+        files.put(handle, 7, "ONE")
+    else:
+
+        async def change() -> None:
+            files.put(handle, 7, "ONE")
+
+        with just_before_the_next_commit(files, lambda: trio.from_thread.run(change)):
+            await files.fs.fsync(handle.number)
+    await other.fs.refresh()
+    await other.write("/f", "one\ntwo\n")
+    redact(files, "secret\none\n")
+    files.fs.contents._cache._texts.clear()
+    await files.close(handle)
+    assert await files.read("/f") == "ONE\ntwo\n"
+    assert conflicts(files) == []
+
+
+@in_trio
+async def test_what_is_redacted_comes_back_with_who_changes_the_very_line(files: Files, other: Files) -> None:
+    """Or saves a text that holds it: that is a new version, in their name, and on record as a conflict."""
+    await files.write("/f", "a secret\none\n")
+    handle = await files.open("/f", UPDATE, pid=AGENT)
+    files.put(handle, 0, "A")
+    await other.write("/f", "one\n")
+    redact(files, "a secret\none\n")
+    await files.close(handle)
+    assert await files.read("/f") == "A secret\none\n"
+    assert conflicts(files) == ["A secret\none\n"]
+
+
+# Texts that are no version's
+
+
+def own_texts(files: Files) -> int:
+    """Bytes of those that a mount keeps."""
+    return sum(len(base.text or b"") for base in files.fs.bases._texts)
+
+
+def letter(lines: int = 700, **changed: str) -> str:
+    """A long text, some of whose lines are changed."""
+    return "".join(changed.get(f"n{number}", f"line {number} {'x' * 90}") + "\n" for number in range(lines))
+
+
+async def merged_over(files: Files, other: Files, path: str) -> None:
+    """Let a text be merged that its writer did not read again."""
+    await files.write(path, letter())
+    await look(files, path, AGENT)
+    await other.write(path, letter(n3="theirs"))
+    await save(files, path, letter(n600="ours"), AGENT)
+
+
+@in_trio
+async def test_merged_texts_take_a_bounded_room_and_the_latest_are_merged_still(files: Files, other: Files) -> None:
+    paths = [f"/{number}" for number in range(24)]
+    assert len(paths) * len(letter()) > 1.5 * KEPT_TEXT_BYTES
+    await files.write("/log", "start\n")
+    log = await files.open("/log", UPDATE)
+    files.put(log, 0, "START")
+    await other.write("/log", "start\nmore\n")
+    await files.fs.fsync(log.number)
+    for path in paths:
+        await merged_over(files, other, path)
+        assert own_texts(files) <= KEPT_TEXT_BYTES
+    assert own_texts(files) > KEPT_TEXT_BYTES / 2
+    # Who saves again goes on in what was written, and the others' lines stay; of a dropped one it is not known which.
+    for path in paths:
+        await save(files, path, letter(n600="ours", n601="more"), AGENT)
+    assert [await files.read(path) for path in paths[-5:]] == [letter(n3="theirs", n600="ours", n601="more")] * 5
+    assert await files.read(paths[0]) == letter(n600="ours", n601="more")
+    assert [line[:70] for line in files.history(paths[0])[-2:]] == [
+        f"modified {paths[0]} {text}"[:70] for text in (letter(n3="theirs", n600="ours"), letter())
+    ]
+    assert conflicts(files)
+    assert set(conflicts(files)) == {letter(n600="ours", n601="more")}
+    # A file that is open all the time is dropped last.
+    files.put(log, 1, "tart")
+    await files.close(log)
+    assert await files.read("/log") == "Start\nmore\n"
+    assert own_texts(files) == files.fs.bases._text_bytes <= KEPT_TEXT_BYTES
+
+
+@in_trio
+async def test_a_place_in_a_text_that_was_dropped_is_not_guessed(
+    files: Files, other: Files, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is appended needs none."""
+    monkeypatch.setattr(bases, "KEPT_TEXT_BYTES", 10)
+    await files.write("/f", "one\ntwo\n")
+    handle, log = await files.open("/f", UPDATE, pid=AGENT), await files.open("/f", APPEND, pid=AGENT)
+    files.put(handle, 0, "ONE\nTWO\nthree\n")
+    await other.write("/f", "title\none\ntwo\n")
+    await files.fs.fsync(handle.number)
+    with refused(errno.ESTALE):
+        files.put(handle, 4, "2")
+    files.put(log, 8, "end\n")
+    await files.close(log)
+    await files.close(handle)
+    assert await files.read("/f") == "title\nONE\nTWO\nthree\nend\n"
+    assert conflicts(files) == []
 
 
 @in_trio
