@@ -204,7 +204,7 @@ async def _serve(workspace: Workspace, operations: StoreOperations, feed: Feed |
         nursery.start_soon(commit_aged)
         nursery.start_soon(keep_up)
         nursery.start_soon(operations.refusals.keep)
-        invalidator.start()
+        invalidator.start(filesystem.is_known)
         os.write(ready, b"ok\n")
         os.close(ready)
         await pyfuse3.main(min_tasks=2, max_tasks=MAX_REQUESTS)

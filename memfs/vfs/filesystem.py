@@ -231,6 +231,11 @@ class Filesystem:
             node.lookups = max(0, node.lookups - count)
             self.tree.drop_unknown(node)
 
+    def is_known(self, inode: int) -> bool:
+        """Whether the kernel holds a lookup of an inode, or is about to. Any thread may ask."""
+        node = self.tree.by_inode.get(inode)
+        return node is not None and node.lookups > 0
+
     def statfs(self) -> os.statvfs_result:
         """Blocks of what all memories may hold; files are memories and their limit."""
         used = sum(node.size for node in self.tree.by_memory.values()) + self.scratch.used

@@ -64,8 +64,8 @@ def test_everything_was_done(outcome: Outcome) -> None:
     kinds = {entry["kind"] for _, entry in outcome.done.entries if "errno" not in entry}
     assert kinds >= {"append", "edit_by_sed", "edit_by_truncation", "edit_by_replacement", "contest"}
     assert kinds >= {"create", "delete", "share", "move", "move_over", "move_directory"}
-    # What others were faster at may be told to try again; where nothing else is done any more, nothing was shown.
-    assert outcome.done.errors().total() <= len(outcome.done.entries) / 20, outcome.done.errors()
+    # What is opened, however often others replace it meanwhile, is opened: the kernel tries twice.
+    assert not outcome.done.errors()
 
 
 @pytest.fixture(scope="module")
