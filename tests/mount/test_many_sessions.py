@@ -64,8 +64,11 @@ def test_everything_was_done(outcome: Outcome) -> None:
     kinds = {entry["kind"] for _, entry in outcome.done.entries if "errno" not in entry}
     assert kinds >= {"append", "edit_by_sed", "edit_by_truncation", "edit_by_replacement", "contest"}
     assert kinds >= {"create", "delete", "share", "move", "move_over", "move_directory"}
-    # What is opened, however often others replace it meanwhile, is opened: the kernel tries twice.
-    assert not outcome.done.errors()
+    # However often others replace a file meanwhile, it is opened: the kernel tries twice. Where it is deleted and made
+    # anew twice between lookup and open, there is nothing to write to.
+    errors = outcome.done.errors()
+    assert errors.keys() <= {("share", "ESTALE")}, errors
+    assert errors.total() <= max(1, len(outcome.done.entries) // 500), errors
 
 
 @pytest.fixture(scope="module")
