@@ -64,6 +64,10 @@ told of before close() returns, behind other requests where many come at once. S
 up by what is before it in the queue, and runs out of turns only where somebody does have the file open still.
 """
 
+WALK_SECONDS = 0.2
+"""How long after a name has gone somebody may still be on the way from it: the kernel found the file by it, was then told
+to forget it, and now opens the file. Whoever came by the new name is told to look it up once more, and no worse off."""
+
 RENAME_TRIES = 20
 """How often a rename over a memory begins anew because somebody else has just saved what would be removed."""
 
@@ -204,9 +208,10 @@ class Filesystem:
     def _check_name(self, node: Node) -> None:
         """Raises ESTALE for what the kernel may have found by a name that it no longer has."""
         self._check_current(node)
-        entry = self.tree.moved.get(node.inode)
+        entry, seen = self.tree.moved.get(node.inode, (None, 0.0))
         if entry is not None:
-            if entry in self.tree.stale or self._stale_name(entry):
+            recent = time.monotonic() < seen + WALK_SECONDS
+            if recent or entry in self.tree.stale or self._stale_name(entry):
                 raise os_error(errno.ESTALE)
             del self.tree.moved[node.inode]
 

@@ -6,6 +6,7 @@ made stale is collected in ``stale``, for the mount to drop.
 
 import math
 import secrets
+import time
 from dataclasses import dataclass
 
 from memfs.model import ids
@@ -53,8 +54,9 @@ class Tree:
         self.sequence = 0
         self.archived = False
         self.stale: list[Stale] = []
-        self.moved: dict[int, StaleEntry] = {}
-        """Files that somebody else has moved, by inode: the name under which a kernel may still find them."""
+        self.moved: dict[int, tuple[StaleEntry, float]] = {}
+        """Files that somebody else has moved, by inode: the name under which a kernel may still find them, and when that
+        was seen (time.monotonic())."""
         self.left: set[FileNode] = set()
         """Orphans that somebody was reading when others changed their text."""
         self.unasked = False
@@ -215,7 +217,8 @@ class Tree:
         for head in moved:
             mover = self.by_memory.get(head.memory_id)
             if mover is not None and mover.parent is not None:
-                self.moved[mover.inode] = StaleEntry(mover.parent.inode, mover.name.encode())
+                entry = StaleEntry(mover.parent.inode, mover.name.encode())
+                self.moved[mover.inode] = entry, time.monotonic()
                 self.stale_entry(mover.parent, mover.name)
                 mover.parent.remove(mover)
         for head in moved:

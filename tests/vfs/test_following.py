@@ -199,6 +199,33 @@ async def test_7_the_second_try_of_a_kernel_is_answered(files: Files, other: Fil
 
 
 @in_trio
+async def test_7_who_may_have_come_by_a_name_that_is_gone_looks_up_the_new_one(
+    files: Files, other: Files, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The kernel was told, but has found the file before that. A while later nobody can be on the way any more."""
+    await files.mkdir("/old")
+    await files.write("/old/a", "text")
+    await other.fs.refresh()
+    node = other.node("/old/a")
+    other.fs.remember(node)
+    await files.rename("/old", "/new")
+    await other.fs.refresh()
+    other.fs.tree.stale.clear()  # as if told
+    with refused(errno.ESTALE):
+        await other.fs.open(node.inode, READ, 7)
+    assert other.node("/new/a", 7) is node
+    handle = await other.fs.open(node.inode, READ, 7)
+    assert other.get(handle) == b"text"
+    with refused(errno.ESTALE):
+        await other.fs.open(node.inode, READ, 8)
+    monkeypatch.setattr("memfs.vfs.filesystem.WALK_SECONDS", 0.0)
+    later = await other.fs.open(node.inode, READ, 8)
+    for each in (handle, later):
+        await other.close(each)
+    other.fs.forget(node.inode, 1)
+
+
+@in_trio
 async def test_7_only_what_was_looked_up_since_the_first_try_is_answered_at_the_second(
     files: Files, other: Files
 ) -> None:
