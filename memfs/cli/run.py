@@ -16,7 +16,7 @@ from memfs.cli.attaching import (
     temporaries_options,
     temporary_names,
 )
-from memfs.cli.context import Invocation, pass_invocation
+from memfs.cli.context import Invocation, default_database, pass_invocation
 from memfs.cli.mount import DEFAULT_ROOT, DEFAULT_SCRATCH_BYTES
 from memfs.cli.output import note
 from memfs.cli.sizes import SizeType
@@ -35,7 +35,7 @@ class BindType(click.ParamType[tuple[Path, Path]]):
     name = "bind"
 
     def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> tuple[Path, Path]:
-        """Both as absolute paths without links in the source. Raises click.BadParameter."""
+        """Both as absolute paths without links. Raises click.BadParameter."""
         if isinstance(value, tuple):
             return value
         source, _, target = str(value).partition(":")
@@ -44,7 +44,7 @@ class BindType(click.ParamType[tuple[Path, Path]]):
         real = Path(os.path.realpath(source))
         if not real.exists():
             self.fail(f"{source!r} does not exist", param, ctx)
-        return real, Path(os.path.abspath(target or source))
+        return real, Path(os.path.realpath(target or source))
 
 
 @click.command(context_settings={"allow_interspersed_args": False})
@@ -135,11 +135,12 @@ def run(
     view = View(
         root=root,
         database=invocation.db.absolute(),
-        private=(runtime_directory(),),
+        private=(runtime_directory(), *_terminals()),
         workdir=Path(os.path.realpath(workdir or os.getcwd())),
         binds=tuple(binds_asked),
         network=not no_network,
         scratch_size=scratch_size,
+        others=_other_databases(),
     )
     session, ends = take_up(invocation, stores, root, session_id, policies)
     try:
@@ -169,6 +170,21 @@ def _root_of(invocation: Invocation, session_id: str | None) -> Path:
             for attachment in workspace.sessions.get(session_id).attachments:
                 return Path(attachment.mount_path).parent
     return DEFAULT_ROOT
+
+
+def _other_databases() -> tuple[Path, ...]:
+    """What memfs would open in the sandbox, where ``--db`` names another: the caller's memory all the same."""
+    found = [Path(os.path.abspath(given))] if (given := os.environ.get("MEMFS_DB")) else []
+    with suppress(click.UsageError):
+        found.append(default_database())
+    return tuple(found)
+
+
+def _terminals() -> list[Path]:
+    """Where tmux listens, which types into shells outside for whoever asks; screen does so below /run."""
+    given = os.environ.get("TMUX_TMPDIR", "")
+    places = [Path(given) if os.path.isabs(given) else Path("/tmp"), Path("/tmp")]
+    return [Path(os.path.realpath(place / f"tmux-{os.getuid()}")) for place in dict.fromkeys(places)]
 
 
 def _environment(session: Session, root: Path, *, cleared: bool) -> dict[str, str]:

@@ -12,6 +12,7 @@ Everything is shown as it is, but for
 import os
 import stat
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -28,8 +29,12 @@ _SETTINGS = ("/sys", "/proc/sys", "/proc/sysrq-trigger", "/proc/irq", "/proc/bus
 _NAME_RESOLUTION = ("systemd/resolve", "NetworkManager", "resolvconf", "netconfig", "connman")
 """What /etc/resolv.conf may link to below /run."""
 
-_SYSTEM = ("/usr", "/etc", "/opt", "/tmp", "/var/tmp")
+_TEMPORARY = ("/tmp", "/var/tmp")
+_SYSTEM = ("/usr", "/etc", "/opt", *_TEMPORARY)
 """Directories that a command needs, whatever lies in them."""
+
+_KERNEL = ("proc", "sysfs", "cgroup", "cgroup2", "debugfs", "tracefs", "configfs", "securityfs")
+"""Filesystems that set the kernel or tell of processes, wherever they are mounted once more, as for a chroot."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,8 +50,8 @@ class Bind:
 class View:
     """What a command shall see. Paths are absolute and without links; ``scratch_size`` is in bytes.
 
-    The stores are to be mounted below ``root``, beside scratch. ``private`` are directories of ours that it must not
-    see, beside the database's.
+    The stores are to be mounted below ``root``, beside scratch. ``others`` are databases that it must see as little as
+    its own, where they are there, and ``private`` directories of ours.
     """
 
     root: Path
@@ -56,6 +61,7 @@ class View:
     binds: tuple[Bind, ...] = ()
     network: bool = True
     scratch_size: int = 0
+    others: tuple[Path, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,43 +77,48 @@ def make(view: View, names: Iterable[str]) -> Made:
 
     Raises MountFailed where the database could not be hidden, or the view could not be had.
     """
-    _check_places(view)
+    # What lies in another goes on top of it; of two at one place the last is seen.
+    binds = sorted(view.binds, key=lambda bind: len(bind.target.parts))
+    _check_places(view, binds)
     points = mount_points()
-    database = Path(os.path.realpath(view.database))
-    _check_one_name(database)
+    _check_one_name(Path(os.path.realpath(view.database)), points)
     notes: list[str] = []
     home = Path(os.path.realpath(os.path.expanduser("~")))
-    needed = {view.workdir, home, *map(Path, _SYSTEM), *(bind.target for bind in view.binds)}
-    beside = any(path.is_relative_to(database.parent) for path in needed)
-    if beside:
+    needed = {_showing(view.workdir, binds), home, *map(Path, _SYSTEM), *(bind.target for bind in binds)}
+    in_part: dict[Path, list[str]] = {}
+    hidden: dict[Path, Path] = {}
+    others = [path for path in view.others if path.is_file()]
+    for database in dict.fromkeys(Path(os.path.realpath(path)) for path in (view.database, *others)):
+        found = _names_of(database.parent, points)
+        _check_not_asked_for(database, found, binds)
+        if not any(_is_below(path, found) for path in needed):
+            hidden |= _places(found, binds)
+            continue
+        for place in _places(found, binds):
+            in_part.setdefault(place, []).append(database.name)
+        which = "the" if database.samefile(view.database) else "another"
         notes.append(
-            f"{database.parent} holds the database, so the command cannot make or rename anything directly in it:"
+            f"{database.parent} holds {which} database, so the command cannot make or rename anything directly in it:"
             " a database in a directory of its own would not be in the way"
         )
-    shown_in_part: dict[Path, str] = {}
-    hidden: dict[Path, Path] = {}
-    for directory in (
-        database.parent,
-        *view.private,
-        *_of_memfs(points),
-        *(point.path for point in points if point.kind == "proc" and not _is_below(point.path, _OWN)),
-    ):
-        hidden |= _places(directory, view.binds, points)
-    if beside:
-        shown_in_part[database.parent] = database.name
-        del hidden[database.parent]
-    above = _missing_from(view.root)
-    if above is not None and not _is_below(above, [*_OWN, *hidden]):
-        if above in (view.workdir, home):
-            raise MountFailed(f"{view.root} is missing: make that directory first, it stays empty outside the sandbox")
-        shown_in_part.setdefault(above, "")
-    arguments = _base(shown_in_part)
-    for directory in sorted(shown_in_part, key=lambda path: len(path.parts)):
-        if directory != Path("/"):
-            arguments += _in_part(directory, shown_in_part[directory])
-    for bind in view.binds:
-        arguments += ["--ro-bind" if bind.read_only else "--bind", str(bind.source), str(bind.target)]
+    for directory in (*view.private, *_of_memfs(points), *(point.path for point in points if point.kind in _KERNEL)):
+        hidden |= _places(_names_of(directory, points), binds)
+    for wanted in (view.root, *(bind.target for bind in binds)):
+        above = _missing_from(wanted, binds)
+        if above is not None and not _is_below(above, [*_OWN, *hidden]):
+            if above in (view.workdir, home, *map(Path, _TEMPORARY)):
+                raise MountFailed(f"{wanted} is missing: make that directory first, it stays empty outside the sandbox")
+            in_part.setdefault(above, [])
     closed = [path for path in sorted(hidden) if _is_shown(path, hidden[path]) and not path.is_relative_to(view.root)]
+    arguments = _base(in_part.get(Path("/")))
+    layers = [
+        (bind.target, ["--ro-bind" if bind.read_only else "--bind", str(bind.source), str(bind.target)])
+        for bind in binds
+    ]
+    layers += [(place, _in_part(place, left_out, binds)) for place, left_out in in_part.items() if place != Path("/")]
+    # A stable order: what is shown in part stays so where it was asked for as a whole.
+    for _, words in sorted(layers, key=lambda layer: len(layer[0].parts)):
+        arguments += words
     for path in closed:
         arguments += ["--perms", "0555", "--tmpfs", str(path)]
     arguments += ["--perms", "0755"]
@@ -117,23 +128,28 @@ def make(view: View, names: Iterable[str]) -> Made:
     for name in names:
         # What is not mounted takes no writes, and the command cannot change that: nothing it saves is lost silently.
         arguments += ["--perms", "0555", "--tmpfs", str(view.root / name), "--remount-ro", str(view.root / name)]
-    for path in [*closed, *shown_in_part]:
+    for path in [*closed, *in_part]:
         arguments += ["--remount-ro", str(path)]
     if not view.network:
         arguments.append("--unshare-net")
     return Made([*arguments, "--chdir", str(view.workdir)], notes)
 
 
-def _check_places(view: View) -> None:
+def _check_places(view: View, binds: Sequence[Bind]) -> None:
     """Raises MountFailed where the stores cannot be mounted, or the command could not begin."""
     if view.root == Path("/") or _is_below(view.root, _OWN[:3]):
         raise MountFailed(f"stores cannot be mounted at {view.root}: choose another place with --at")
     if Path(os.path.realpath(view.database)).is_relative_to(view.root):
         raise MountFailed(f"the database {view.database} lies below {view.root}: choose another place with --at")
-    if any(view.workdir.is_relative_to(bind.target) for bind in view.binds) or view.workdir == view.root:
+    for bind in binds:
+        if bind.target == Path("/") or bind.target.is_relative_to(view.root):
+            raise MountFailed(f"nothing can be shown at {bind.target}: choose another place for {bind.source}")
+    if view.workdir == view.root:
         return
-    if not view.workdir.is_dir():
+    if not _showing(view.workdir, binds).is_dir():
         raise MountFailed(f"the working directory {view.workdir} is missing: choose another one with --workdir")
+    if any(view.workdir.is_relative_to(bind.target) for bind in binds):
+        return
     if _is_below(view.workdir, [Path("/run"), *_private_runtime(), *view.private]):
         raise MountFailed(
             f"the working directory {view.workdir} is hidden in the sandbox: choose another one with --workdir,"
@@ -141,39 +157,83 @@ def _check_places(view: View) -> None:
         )
 
 
-def _check_one_name(database: Path) -> None:
-    if database.stat().st_nlink > 1:
-        raise MountFailed(
-            f"the database {database} has another name (a hard link), by which the command could open it: remove that"
-        )
+def _check_one_name(database: Path, points: Sequence[MountPoint]) -> None:
+    """Raises MountFailed where the database, or what is not in it yet, has a name that hiding its directory leaves."""
+    for path in (database, database.with_name(f"{database.name}-wal")):
+        with suppress(FileNotFoundError):
+            if path.stat().st_nlink > 1:
+                raise MountFailed(
+                    f"the database {path} has another name (a hard link), by which the command could open it:"
+                    " remove that"
+                )
+    inside = _inside(database, points)
+    for point in points:
+        if inside is not None and (point.device, point.subtree) == inside:
+            raise MountFailed(
+                f"the database {database} is mounted at {point.path} by itself, where the command could open it:"
+                " mount its directory, or unmount that"
+            )
+
+
+def _check_not_asked_for(database: Path, found: Iterable[Path], binds: Sequence[Bind]) -> None:
+    """Raises MountFailed where somebody asks to show a database itself, by one of the names of its directory."""
+    for bind in binds:
+        if bind.source.parent in found and bind.source.name.startswith(database.name):
+            raise MountFailed(
+                f"{bind.source} is of the database, which the command must not see: leave that --bind out"
+            )
 
 
 def _is_below(path: Path, directories: Iterable[Path]) -> bool:
     return any(path.is_relative_to(directory) for directory in directories)
 
 
-def _places(directory: Path, binds: Sequence[Bind], points: Sequence[MountPoint]) -> dict[Path, Path]:
-    """Where a directory of the host would show: where it is, where its filesystem is mounted once more, in binds.
+def _inside(path: Path, points: Sequence[MountPoint]) -> tuple[str, Path] | None:
+    """The filesystem that holds a path, and where in it that is."""
+    holding = [point for point in points if path.is_relative_to(point.path)]
+    if not holding:
+        return None
+    # The last of the longest is the one on top.
+    holder = max(enumerate(holding), key=lambda item: (len(item[1].path.parts), item[0]))[1]
+    return holder.device, holder.subtree / path.relative_to(holder.path)
 
-    Each place is given with that which shows there, as a path of the host.
-    """
+
+def _names_of(directory: Path, points: Sequence[MountPoint]) -> set[Path]:
+    """Where a directory is on the host: its path, and those by which its filesystem is mounted once more."""
     found = {directory}
-    holding = [point for point in points if directory.is_relative_to(point.path)]
-    if holding:
-        # The last of the longest is the one on top.
-        holder = max(enumerate(holding), key=lambda item: (len(item[1].path.parts), item[0]))[1]
-        inside = holder.subtree / directory.relative_to(holder.path)
+    inside = _inside(directory, points)
+    if inside is not None:
+        device, place = inside
         found |= {
-            point.path / inside.relative_to(point.subtree)
+            point.path / place.relative_to(point.subtree)
             for point in points
-            if point.device == holder.device and inside.is_relative_to(point.subtree)
+            if point.device == device and place.is_relative_to(point.subtree)
         }
+    return found
+
+
+def _places(found: Iterable[Path], binds: Sequence[Bind]) -> dict[Path, Path]:
+    """Where a directory of the host, given by all its names, would show in the sandbox; each with the name shown."""
     places = {path: path for path in found}
     for bind in binds:
         places |= {
-            bind.target / path.relative_to(bind.source): path for path in found if path.is_relative_to(bind.source)
+            bind.target / path.relative_to(bind.source): path
+            for path in list(places.values())
+            if path.is_relative_to(bind.source)
         }
-    return places
+    # Where something else is bound over it, it does not show, and hiding it would make a directory in that.
+    return {place: path for place, path in places.items() if _showing(place, binds) == path}
+
+
+def _covering(place: Path, binds: Sequence[Bind]) -> Bind | None:
+    """The bind that says what is at a place; ``binds`` are in the order in which they are made."""
+    return next((bind for bind in reversed(binds) if place.is_relative_to(bind.target)), None)
+
+
+def _showing(place: Path, binds: Sequence[Bind]) -> Path:
+    """What of the host shows at a place, where nothing is hidden."""
+    bind = _covering(place, binds)
+    return place if bind is None else bind.source / place.relative_to(bind.target)
 
 
 def _of_memfs(points: Sequence[MountPoint]) -> set[Path]:
@@ -185,18 +245,29 @@ def _of_memfs(points: Sequence[MountPoint]) -> set[Path]:
     return found
 
 
-def _missing_from(root: Path) -> Path | None:
-    """The nearest directory above a missing root; None where the root is there. Raises MountFailed."""
-    if root.is_dir():
+def _missing_from(wanted: Path, binds: Sequence[Bind]) -> Path | None:
+    """The nearest directory above a missing place for a mount; None where it is there. Raises MountFailed.
+
+    bubblewrap would make it, and leave it in what is the caller's outside.
+    """
+    asked_for = next((bind for bind in binds if bind.target == wanted), None)
+    below = [bind for bind in binds if len(bind.target.parts) < len(wanted.parts)]
+    there = _showing(wanted, below)
+    if asked_for is not None and not asked_for.source.is_dir():
+        if there.exists() and not there.is_dir():
+            return None
+        if there.is_dir():
+            raise MountFailed(f"{asked_for.source} is a file, and {wanted} a directory: it cannot be shown there")
+    elif there.is_dir():
         return None
-    if os.path.lexists(root):
-        raise MountFailed(f"{root} is not a directory: choose another one with --at")
-    return next(parent for parent in root.parents if parent.is_dir())
+    elif os.path.lexists(there):
+        raise MountFailed(f"{wanted} is not a directory: choose another place for it")
+    return next(parent for parent in wanted.parents if _showing(parent, below).is_dir())
 
 
 def _is_shown(place: Path, path: Path) -> bool:
     """Whether a directory of the host would show at a place; what is dead or missing shows nothing."""
-    if _is_below(place, [Path("/dev"), Path("/proc")]):
+    if _is_below(place, _OWN[:3]):
         return False  # the sandbox's own hides it
     try:
         return path.is_dir()
@@ -204,13 +275,9 @@ def _is_shown(place: Path, path: Path) -> bool:
         return False
 
 
-def _base(shown_in_part: dict[Path, str]) -> list[str]:
-    """The system below, with what the sandbox has its own of."""
-    arguments: list[str] = []
-    if Path("/") in shown_in_part:
-        arguments += _entries(Path("/"), shown_in_part[Path("/")])
-    else:
-        arguments += ["--bind", "/", "/"]
+def _base(left_out: Sequence[str] | None) -> list[str]:
+    """The system below, with what the sandbox has its own of; of / without these names, where they are given."""
+    arguments = ["--bind", "/", "/"] if left_out is None else _entries(Path("/"), Path("/"), left_out, "--bind-try")
     arguments += ["--dev", "/dev", "--proc", "/proc"]
     for path in _SETTINGS:
         arguments += ["--ro-bind-try", path, path]
@@ -233,23 +300,26 @@ def _private_runtime() -> list[Path]:
     return []
 
 
-def _in_part(directory: Path, left_out: str) -> list[str]:
-    """A directory of which each entry is shown, but none called as the database or its companions."""
-    mode = stat.S_IMODE(directory.stat().st_mode)
-    return ["--perms", f"{mode:04o}", "--tmpfs", str(directory), *_entries(directory, left_out)]
+def _in_part(place: Path, left_out: Sequence[str], binds: Sequence[Bind]) -> list[str]:
+    """A directory of which each entry is shown, but none called as a database or its companions."""
+    bind = _covering(place, binds)
+    source = _showing(place, binds)
+    mode = stat.S_IMODE(source.stat().st_mode)
+    how = "--ro-bind-try" if bind is not None and bind.read_only else "--bind-try"
+    return ["--perms", f"{mode:04o}", "--tmpfs", str(place), *_entries(source, place, left_out, how)]
 
 
-def _entries(directory: Path, left_out: str) -> list[str]:
+def _entries(source: Path, place: Path, left_out: Sequence[str], how: str) -> list[str]:
     arguments: list[str] = []
-    for entry in sorted(directory.iterdir()):
-        if entry in _OWN or (left_out and entry.name.startswith(left_out)):
+    for entry in sorted(source.iterdir()):
+        if entry in _OWN or entry.name.startswith(tuple(left_out)):
             continue
         try:
             if entry.is_symlink():
-                arguments += ["--symlink", os.readlink(entry), str(entry)]
+                arguments += ["--symlink", os.readlink(entry), str(place / entry.name)]
             else:
                 entry.stat()
-                arguments += ["--bind-try", str(entry), str(entry)]
+                arguments += [how, str(entry), str(place / entry.name)]
         except OSError:
             continue  # gone, dead, or another user's mount: there is nothing to show
     return arguments

@@ -7,6 +7,7 @@ import re
 import select
 import shutil
 import signal
+import socket
 import struct
 import subprocess
 import termios
@@ -25,7 +26,7 @@ from memfs.workspace import SessionFilter, Workspace
 from memfs.workspace.sessions import Resource
 from tests.mount.harness import LIMIT, Site, kill, wait_for_end, wait_until
 from tests.mount.namespaces import needs_user_namespaces
-from tests.mount.users import as_user, give
+from tests.mount.users import NOBODY, as_user, give
 from tests.processes import ROOT
 
 pytestmark = [pytest.mark.mount, needs_user_namespaces]
@@ -273,6 +274,114 @@ def test_a_database_beside_the_work_is_left_out(user: Site) -> None:
     assert (user.directory / "work" / "deep" / "kept").read_text() == "kept\n"
     shutil.move(user.directory / "memfs.db", user.db)
     assert user.heads("notes") == {"/a.md": b"kept\n"}
+
+
+SHOWN = r"""
+for place in "$@"; do
+    find "$place" -name 'memfs.db*' 2>/dev/null
+    grep -rlF memory_versions "$place" 2>/dev/null
+done
+echo looked
+"""
+
+
+def test_no_bind_shows_the_database(user: Site) -> None:
+    """By whatever way somebody asks for its directory, or one around it, at its own place or elsewhere."""
+    home, apart, beside = user.directory, user.db, user.directory / "memfs.db"
+    shutil.copy(apart, beside)
+    for name in ("work", "link"):
+        (home / name).mkdir()
+    (home / "link" / "srv").symlink_to("/srv")
+    for path in (beside, home / "work"):
+        give(path)
+
+    def shown(db: Path, *words: str | Path) -> str:
+        places = [home, f"/srv{home}" if "/:/srv" in words else "/srv", "/opt/a"]
+        command = ["bash", "-uc", SHOWN, "look", *map(str, places)]
+        done = run(user, "--db", db, "-s", "notes", *words, "--", *command, check=False)
+        assert done.returncode == 0, done.stderr
+        assert not [line for line in done.stderr.splitlines() if line.startswith("bwrap")], done.stderr
+        return done.stdout
+
+    for db, other in ((apart, beside), (beside, apart)):
+        # Of two databases one is this run's and the other the caller's usual one: neither is shown.
+        user.extra["MEMFS_DB"] = str(other)
+        ways: list[list[str | Path]] = [
+            ["--bind", home, "--bind", f"{db.parent}:/srv"],
+            ["--bind", "/:/srv", "--bind", f"{db.parent}:/opt/a", "--bind", db.parent],
+            ["--workdir", db.parent, "--ro-bind", db.parent, "--bind", f"{home}:{home}/link/srv"],
+            ["--workdir", "/opt/a/work", "--bind", f"{home}:/opt/a", "--ro-bind", home.parent],
+        ]
+        for words in ways:
+            assert shown(db, *words) == "looked\n", (db, words)
+        for source in (db, f"{db}:/opt/x"):
+            refused = run(user, "--db", db, "-s", "notes", "--bind", source, "true", check=False)
+            assert (refused.returncode, "leave that --bind out" in refused.stderr) == (1, True)
+    del user.extra["MEMFS_DB"]
+    assert not Path("/opt/a").exists()
+    for session in sessions(user):
+        assert session.ended_at is not None
+
+
+def test_nobody_outside_types_for_the_command(user: Site) -> None:
+    """tmux runs a line in a shell outside for whoever reaches its socket."""
+    place = user.directory / f"tmux-{NOBODY.pw_uid}"
+    place.mkdir(mode=0o700)
+    user.extra["TMUX_TMPDIR"] = str(user.directory)
+    with socket.socket(socket.AF_UNIX) as listening:
+        listening.bind(str(place / "default"))
+        for path in (place, place / "default"):
+            give(path)
+        listening.listen()
+        script = f"ls -A {place}; test -e {place}/default && echo there"
+        done = run(user, "-s", "notes", script=script, check=False)
+    assert (done.returncode, done.stdout) == (1, "")
+
+
+def test_a_database_that_is_mounted_by_itself_is_refused(at: Site, tmp_path: Path) -> None:
+    again = tmp_path / "again"
+    again.touch()
+    subprocess.run(["mount", "--bind", at.db, again], check=True)
+    try:
+        refused = run(at, "-s", "notes", "true", check=False)
+    finally:
+        subprocess.run(["umount", again], check=True)
+    assert (refused.returncode, f"is mounted at {again} by itself" in refused.stderr) == (1, True)
+
+
+def test_what_is_bound_comes_as_it_is_and_leaves_nothing(user: Site) -> None:
+    home = user.directory
+    for name in ("work", "work/deep", "other"):
+        (home / name).mkdir()
+        give(home / name)
+    (home / "work" / "file").write_text("text\n")
+    (home / "link").symlink_to("work")
+    for words, script, told in (
+        # Deeper ones go on top, in whatever order they are given.
+        (["--bind", f"{home}/other:/srv/deep", "--bind", f"{home}/work:/srv"], "ls /srv /srv/deep", "/srv: deep file"),
+        # The stores and what is bound are where nothing is outside, and make no directory there.
+        (["--bind", f"{home}/work:/mnt"], "ls /mnt; echo x > /mnt/memory/notes/a", "deep file memory"),
+        (["--bind", f"{home}/work:/opt/a/b"], "ls /opt/a/b", "deep file"),
+        (["--bind", f"{home}/other:{home}/work/c/d"], "ls work work/c", "c deep"),
+        (["--bind", f"{home}/work/file:/opt/file"], "cat /opt/file", "text"),
+        (["--bind", f"{home}/other:{home}", "--workdir", "/"], f"ls -A {home}; echo end", "end"),
+        (["--bind", home / "link"], "ls link", "deep file"),
+    ):
+        assert told in " ".join(run(user, "-s", "notes", *words, script=script).stdout.split()), words
+    assert sorted(path.name for path in (home / "work").iterdir()) == ["deep", "file"]
+    assert not [*(home / "other").iterdir(), *(home / "work" / "deep").iterdir()]
+    assert not any(Path("/opt", name).exists() for name in ("a", "file"))
+    for words, reason in (
+        (["--bind", f"{home}/other:{home}/new"], "make that directory first"),
+        (["--bind", f"{home}/other:/tmp/memfs-new"], "make that directory first"),
+        (["--bind", f"{home}/other:{home}/work/file"], "is not a directory"),
+        (["--bind", f"{home}/work/file:{home}/other"], "cannot be shown there"),
+        (["--bind", f"{home}/other:/"], "nothing can be shown at /"),
+        (["--bind", f"{home}/other:/mnt/memory/notes"], "nothing can be shown at /mnt/memory/notes"),
+        (["--bind", f"{home}/other:/srv", "--workdir", "/srv/missing"], "--workdir"),
+    ):
+        refused = run(user, "-s", "notes", *words, "true", check=False)
+        assert (refused.returncode, reason in refused.stderr) == (1, True), (words, refused.stderr)
 
 
 def test_what_is_open_already_leads_nowhere(user: Site) -> None:
