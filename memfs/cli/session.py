@@ -112,8 +112,14 @@ def create(
 
 
 def _content(file: Path) -> bytes:
-    """Raises OSError."""
-    return sys.stdin.buffer.read() if str(file) == "-" else file.read_bytes()
+    """Raises OSError, and click.UsageError where it is more than a session could need: /dev/zero has no end."""
+    from memfs.cli.session_file import MAX_BYTES
+
+    with sys.stdin.buffer if str(file) == "-" else file.open("rb") as source:
+        content = source.read(MAX_BYTES + 1)
+    if len(content) > MAX_BYTES:
+        raise click.UsageError(f"{file} has more than {MAX_BYTES:,} bytes, so it is no session: name another file")
+    return content
 
 
 def _check_root(root: str) -> None:

@@ -11,6 +11,9 @@ from memfs.model.records import Access, ConflictPolicy, Store
 from memfs.workspace import Workspace
 from memfs.workspace.sessions import Resource, SessionDescription
 
+MAX_BYTES = 1024 * 1024
+"""What a file may have: several times what eight stores with the longest instructions take."""
+
 _FIELDS = ("agent", "environment_id", "title", "metadata", "resources")
 _RESOURCE_FIELDS = ("type", "memory_store_id", "name", "access", "instructions", "on_conflict")
 

@@ -187,6 +187,18 @@ def test_a_file_that_is_none_is_refused_in_a_line(
 def test_a_refused_file_begins_no_session(desk: Desk) -> None:
     said = desk("session", "create", "-f", "-", stdin="resources: {}", status=2)
     assert said == "memfs: resources must be a list of stores\n"
+    said = desk("session", "create", "-f", "/dev/zero", status=2)
+    assert "more than 1,048,576 bytes" in said
+    nine = ", ".join(f"{{type: memory_store, name: s{number}}}" for number in range(9))
+    for number in range(9):
+        desk("store", "create", f"s{number}")
+    assert "at most 8 stores, not 9" in desk("session", "create", "-f", "-", stdin=f"resources: [{nine}]", status=2)
+    desk("store", "archive", "s0")
+    said = desk("session", "create", "-f", "-", stdin="resources: [{type: memory_store, name: s0}]", status=1)
+    assert "archived" in said
+    # What is one long reference to itself is as short as it is written.
+    bomb = "a0: &a0 [x]\n" + "".join(f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 9)}]\n" for n in range(1, 30))
+    assert "no field 'a0'" in desk("session", "create", "-f", "-", stdin=bomb, status=2)
     assert json.loads(desk("session", "list", "--format", "json")) == []
 
 
