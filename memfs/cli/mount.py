@@ -213,7 +213,8 @@ def _clear_stale() -> None:
 @click.command()
 @format_option
 def status(format_: Format) -> None:
-    """Show what is mounted, for which session, and whether it answers.
+    """Show what is mounted, for which session, and whether it answers; under RUN the process of 'memfs run', where it
+    is in its sandbox.
 
     The state is mounted, silent (it does not answer), deleted (its store is), unmounted (taken down from outside) or
     dead (its supervisor is gone; 'memfs umount' clears it away). Below, what a mount takes for temporaries where
@@ -236,9 +237,18 @@ def status(format_: Format) -> None:
             Column("ACCESS", fixed=True),
             Column("SESSION", fixed=True),
             Column("PID", fixed=True, right=True),
+            Column("RUN", fixed=True, right=True),
             Column("STORE"),
         ],
-        lambda item: [item["path"], item["state"], item["access"], item["session_id"], str(item["pid"]), item["name"]],
+        lambda item: [
+            item["path"],
+            item["state"],
+            item["access"],
+            item["session_id"],
+            str(item["pid"]),
+            str(item["run"] or "-"),
+            item["name"],
+        ],
     )
     if format_ == "table":
         for mount in mounts:

@@ -102,11 +102,11 @@ def _mounts(db: Path, store_id: str) -> list[str]:
     """Where a store is mounted by this user."""
     try:
         # Not control.status(): whether the mounts answer does not matter, and asking a silent one takes seconds.
-        from memfs.mount.runtime import records
+        from memfs.mount.runtime import RUNS, records
 
         return [
-            mount.path
-            for state, record in records()
+            f"{mount.path} (of memfs run {record.pid})" if record.sandbox else mount.path
+            for state, record in (*records(), *records(kind=RUNS))
             if _same(record.database, db) and state.alive()
             for mount in record.mounts
             if mount.memory_store_id == store_id

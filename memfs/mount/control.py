@@ -12,11 +12,12 @@ from pathlib import Path
 
 from memfs.model.errors import MemfsError, MountFailed
 from memfs.model.records import Access
+from memfs.mount.inside import asked_in_run
 from memfs.mount.notifying import ServiceManager
 from memfs.mount.processes import asked, close_inherited, mounted_at
 from memfs.mount.refusals import Refusal, read_refusals
 from memfs.mount.root import Root, unmount
-from memfs.mount.runtime import RootRecord, RootState, records
+from memfs.mount.runtime import RUNS, MountRecord, RootRecord, RootState, records
 from memfs.mount.supervisor import STOP_SECONDS, Plan, Supervisor, configure_log
 from memfs.vfs.temporaries import TemporaryNames
 from memfs.workspace import VersionFilter, Workspace
@@ -47,6 +48,23 @@ def end_session(database: Path, session_id: str) -> None:
             workspace.sessions.end(session_id)
     except MemfsError as error:
         log.warning("the end of the session %s could not be noted: %s", session_id, error)
+
+
+def end_dead_runs() -> None:
+    """Note the ends of sessions whose ``memfs run`` was killed with everything of it, and forget these runs."""
+    for state, _ in records(kind=RUNS):
+        if not state.alive():
+            with suppress(MountFailed, OSError):  # somebody else is at it
+                end_dead_run(state)
+
+
+def end_dead_run(state: RootState) -> None:
+    """Note the end of a run that nobody is left of. Raises MountFailed where somebody is."""
+    with state.hold() as lock:
+        record = state.read()
+        if record is not None and record.ends_session:
+            end_session(Path(record.database), record.session_id)
+        state.remove(lock)
 
 
 def check_not_nested(root: Path) -> None:
@@ -181,7 +199,8 @@ class Conflict:
 @dataclass(frozen=True, slots=True)
 class MountStatus:
     """One mount, as it is now: ``mounted``, ``silent`` (it does not answer), ``deleted`` (its store is), ``unmounted``
-    (taken down from outside) or ``dead`` (its supervisor is gone)."""
+    (taken down from outside) or ``dead`` (its supervisor is gone). ``run`` is the process id of the ``memfs run`` in
+    whose sandbox it is, None for one that is outside."""
 
     root: str
     path: str
@@ -193,6 +212,7 @@ class MountStatus:
     state: str
     log: str
     database: str
+    run: int | None
     temporaries: TemporaryNames
     refusals: list[Refusal]
     """The newest operations that were refused or failed, oldest first."""
@@ -201,7 +221,8 @@ class MountStatus:
 
 
 def status() -> list[MountStatus]:
-    """Every mount of this user."""
+    """Every mount of this user, those in sandboxes last; notes the ends of runs that were killed."""
+    end_dead_runs()
     found = []
     for state, record in records():
         alive = state.alive()
@@ -212,24 +233,32 @@ def status() -> list[MountStatus]:
                 condition = "unmounted"
             else:
                 condition = asked(Path(mount.path), ANSWER_SECONDS)
-            found.append(
-                MountStatus(
-                    root=record.root,
-                    path=mount.path,
-                    name=mount.name,
-                    memory_store_id=mount.memory_store_id,
-                    access=mount.access,
-                    session_id=record.session_id,
-                    pid=mount.pid,
-                    state=condition,
-                    log=os.fspath(state.log_path),
-                    database=record.database,
-                    temporaries=record.temporaries,
-                    refusals=read_refusals(state.refusals_path(Path(mount.path).name)),
-                    conflicts=_conflicts(Path(record.database), mount.memory_store_id, record.session_id),
-                )
-            )
+            found.append(_status_of(state, record, mount, condition))
+    for state, record in records(kind=RUNS):
+        found += [
+            _status_of(state, record, mount, asked_in_run(record, Path(mount.path), ANSWER_SECONDS))
+            for mount in record.mounts
+        ]
     return found
+
+
+def _status_of(state: RootState, record: RootRecord, mount: MountRecord, condition: str) -> MountStatus:
+    return MountStatus(
+        root=record.root,
+        path=mount.path,
+        name=mount.name,
+        memory_store_id=mount.memory_store_id,
+        access=mount.access,
+        session_id=record.session_id,
+        pid=mount.pid,
+        state=condition,
+        log=os.fspath(state.log_path),
+        database=record.database,
+        run=record.pid if state.record_path.suffix == RUNS else None,
+        temporaries=record.temporaries,
+        refusals=read_refusals(state.refusals_path(Path(mount.path).name)),
+        conflicts=_conflicts(Path(record.database), mount.memory_store_id, record.session_id),
+    )
 
 
 def _conflicts(database: Path, store_id: str, session_id: str) -> list[Conflict]:

@@ -18,9 +18,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from memfs.model.errors import MountFailed
-from memfs.mount.processes import MNT_DETACH, MS_NODEV, MS_NOSUID, MS_RDONLY, Answer, mount_points
+from memfs.mount.processes import MNT_DETACH, MS_NODEV, MS_NOSUID, MS_RDONLY, Answer, began_ticks, mount_points
 from memfs.mount.root import SOURCES
-from memfs.mount.supervisor import Supervisor, WorkerState
+from memfs.mount.runtime import MountRecord, RootRecord
+from memfs.mount.supervisor import Plan, Supervisor, WorkerState
 
 _libc = ctypes.CDLL(None, use_errno=True)
 
@@ -192,10 +193,51 @@ def _in_child(action: Callable[[], int], seconds: float) -> int:
     return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
 
 
+def run_record(
+    plan: Plan, runner: int, sandbox: Sandbox | None = None, mounts: tuple[MountRecord, ...] = ()
+) -> RootRecord:
+    """What others are told of a run."""
+    return RootRecord(
+        root=os.fspath(plan.root),
+        database=os.fspath(plan.database),
+        session_id=plan.session.id,
+        pid=runner,
+        place=os.fspath(plan.root),
+        existed=True,
+        tmpfs=False,
+        mounts=mounts,
+        temporaries=plan.temporaries,
+        ends_session=plan.ends_session,
+        sandbox=sandbox.pid if sandbox is not None else 0,
+        sandbox_began=(began_ticks(sandbox.pid) or 0) if sandbox is not None else 0,
+    )
+
+
+def asked_in_run(record: RootRecord, path: Path, seconds: float) -> Answer:
+    """What the filesystem at a path of a run's sandbox says in time; ``silent`` too where the sandbox is gone."""
+    try:
+        descriptor = os.pidfd_open(record.sandbox) if record.sandbox else -1
+    except OSError:
+        descriptor = -1
+    if descriptor < 0:
+        return "silent"
+    try:
+        # The descriptor first: what has its number and began then is the process that it is of.
+        if began_ticks(record.sandbox) != record.sandbox_began:
+            return "silent"
+        return ask(Sandbox(record.sandbox, descriptor), path, seconds)
+    finally:
+        os.close(descriptor)
+
+
 class InsideSupervisor(Supervisor):
     """Supervises the stores of a sandbox. It ends when the sandbox does, for then all its mounts are gone."""
 
     sandbox: Sandbox
+    runner: int
+    """The process id of ``memfs run``."""
+    run_lock: int
+    """The descriptor of the run's lock, which workers hold too."""
 
     def _prepare(self) -> None:
         self._plan_stores(self.plan.root)
@@ -218,7 +260,9 @@ class InsideSupervisor(Supervisor):
             super()._schedule(store, status)
 
     def _record(self) -> None:
-        """There is nothing that another command could take down: the sandbox's end does."""
+        """For who asks what is mounted; there is nothing to take down but what the sandbox's end does."""
+        with suppress(OSError):
+            self.state.write(run_record(self.plan, self.runner, self.sandbox, self._mounts()))
 
     def _asked(self, path: Path, seconds: float) -> Answer:
         return ask(self.sandbox, path, seconds)
@@ -231,4 +275,4 @@ class InsideSupervisor(Supervisor):
 
     def _take_away(self) -> None:
         self._settle()
-        self.state.forget_refusals()
+        self.state.remove(self.run_lock)

@@ -64,11 +64,16 @@ def same_process(thread: int, other: int, moment: float) -> bool:
 
 
 def _began(thread: int) -> float | None:
-    """When a thread began, in seconds of CLOCK_BOOTTIME and at most one tick too early (proc_pid_stat(5))."""
+    """When a thread began, in seconds of CLOCK_BOOTTIME and at most one tick too early."""
+    ticks = began_ticks(thread)
+    return None if ticks is None else ticks / os.sysconf("SC_CLK_TCK")
+
+
+def began_ticks(thread: int) -> int | None:
+    """When a thread began, in clock ticks (proc_pid_stat(5)); None where it is gone."""
     try:
         with open(f"/proc/{thread}/stat") as status:
-            fields = status.read().rpartition(")")[2].split()
-        return int(fields[19]) / os.sysconf("SC_CLK_TCK")
+            return int(status.read().rpartition(")")[2].split()[19])
     except (OSError, IndexError, ValueError):
         return None
 

@@ -28,10 +28,10 @@ from typing import NoReturn
 
 from memfs.model.errors import MountFailed
 from memfs.mount import sandbox
-from memfs.mount.control import end_session
-from memfs.mount.inside import InsideSupervisor, Sandbox
-from memfs.mount.processes import adopt_orphans, can_mount, check_device, close_inherited, die_with_parent
-from memfs.mount.runtime import RootState
+from memfs.mount.control import end_dead_runs, end_session
+from memfs.mount.inside import InsideSupervisor, Sandbox, run_record
+from memfs.mount.processes import adopt_orphans, began_ticks, can_mount, check_device, close_inherited, die_with_parent
+from memfs.mount.runtime import RUNS, RootState, run_name
 from memfs.mount.seccomp import terminal_filter
 from memfs.mount.supervisor import STOP_SECONDS, Plan, configure_log
 
@@ -96,24 +96,29 @@ def run(what: Run) -> int:
     made = sandbox.make(what.view, [Path(attachment.mount_path).name for attachment in what.plan.session.attachments])
     for text in made.notes:
         what.note(text)
-    state = RootState(Path(f"run {what.plan.session.id} {os.getpid()}"))
+    end_dead_runs()
+    state = RootState(run_name(what.plan.session.id, os.getpid()), kind=RUNS)
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # ignored by the caller, our children would end unseen
     adopt_orphans()  # bubblewrap ends before the init of its sandbox has
-    state.forget_old_logs()
-    running = _Running(what, state, made.arguments)
-    try:
-        running.start()
-        return running.watch()
-    finally:
-        running.end()
+    with state.hold() as lock:
+        running = _Running(what, state, made.arguments, lock)
+        try:
+            # Before anything runs, so that whatever ends us all, somebody finds the session that has no end.
+            state.write(run_record(what.plan, os.getpid()))
+            running.start()
+            return running.watch()
+        finally:
+            running.end()
+            state.remove(lock)
 
 
 class _Running:
     """One command in its sandbox."""
 
-    def __init__(self, what: Run, state: RootState, arguments: list[str]) -> None:
+    def __init__(self, what: Run, state: RootState, arguments: list[str], lock: int) -> None:
         self.what = what
         self.state = state
+        self.lock = lock
         self.arguments = arguments
         self.bubblewrap = 0
         self.supervisor = 0
@@ -236,7 +241,7 @@ class _Running:
             signal.signal(number, signal.SIG_DFL)
         signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
         die_with_parent(parent, signal.SIGTERM)
-        close_inherited(keep={telling, self.sandbox.descriptor})
+        close_inherited(keep={telling, self.sandbox.descriptor, self.lock})
         null = os.open(os.devnull, os.O_RDWR)
         log_file = os.open(self.state.log_path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
         os.dup2(null, 0)
@@ -245,6 +250,8 @@ class _Running:
         configure_log(self.state.log_path)
         supervisor = InsideSupervisor(self.what.plan, self.state, [telling])
         supervisor.sandbox = self.sandbox
+        supervisor.runner = parent
+        supervisor.run_lock = self.lock
 
         def tell(text: str) -> None:
             if telling in supervisor.private:
@@ -323,7 +330,7 @@ class _Running:
         # The one child that the init of the sandbox began with; those it inherited are younger.
         with suppress(OSError, ValueError):
             children = Path(f"/proc/{self.sandbox.pid}/task/{self.sandbox.pid}/children").read_text().split()
-            return min(map(int, children), key=_started, default=None)
+            return min(map(int, children), key=lambda pid: began_ticks(pid) or 0, default=None)
         return None
 
     def _signal(self, number: signal.Signals) -> None:
@@ -422,11 +429,6 @@ def _state(pid: int) -> str:
     with suppress(OSError):
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
     return ""
-
-
-def _started(pid: int) -> int:
-    """When a process began, in clock ticks. Raises OSError where it is gone."""
-    return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[19])
 
 
 def _diagnosis() -> str:

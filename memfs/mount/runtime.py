@@ -55,6 +55,11 @@ class RootRecord:
     """What the mounts take for temporaries; the defaults in a record of a memfs that knew no others."""
     ends_session: bool = False
     """Whether the session was begun for these mounts, and so ends with them; an older memfs did not say."""
+    sandbox: int = 0
+    """Of a run: the process in whose namespaces the mounts are, as we count; 0 until there is one. ``pid`` is that of
+    ``memfs run``."""
+    sandbox_began: int = 0
+    """When that process began, in clock ticks since the machine did: its number is given again."""
 
 
 def _in_memory(path: Path, *, shared: bool) -> Path:
@@ -90,13 +95,26 @@ def runtime_directory() -> Path:
     return path
 
 
-class RootState:
-    """The record, lock and log of one root."""
+ROOTS, RUNS = ".json", ".run"
+"""How the names of records end: those of roots, and those of what ``memfs run`` has mounted in sandboxes."""
 
-    def __init__(self, root: Path, directory: Path | None = None) -> None:
+
+def run_name(session_id: str, pid: int) -> Path:
+    """What a run has in place of the path of a root, which in its sandbox is that of others too."""
+    return Path(f"run {session_id} {pid}")
+
+
+class RootState:
+    """The record, lock and log of one root, or of one run.
+
+    A root's lock is held by its supervisor. That of a run by ``memfs run``, the supervisor and the workers: it is over
+    when the last of them is gone, and nothing more can be committed for it.
+    """
+
+    def __init__(self, root: Path, directory: Path | None = None, kind: str = ROOTS) -> None:
         self.root = root
         base = (directory or runtime_directory()) / hashlib.sha256(os.fsencode(root)).hexdigest()[:24]
-        self.record_path = base.with_suffix(".json")
+        self.record_path = base.with_suffix(kind)
         self.lock_path = base.with_suffix(".lock")
         self.log_path = base.with_suffix(".log")
         self._place = base.with_suffix(".root")
@@ -173,7 +191,7 @@ class RootState:
         """Take away logs that nobody has looked at for ``LOG_SECONDS``, of what is not mounted any more."""
         for path in self.log_path.parent.glob("*.log"):
             with suppress(FileNotFoundError):
-                known = path.with_suffix(".json").exists() or path.with_suffix(".lock").exists()
+                known = any(path.with_suffix(end).exists() for end in (ROOTS, RUNS, ".lock"))
                 if not known and time.time() - path.stat().st_mtime > LOG_SECONDS:
                     path.unlink()
 
@@ -232,11 +250,14 @@ def _parse(text: str) -> RootRecord:
     return RootRecord(**fields)
 
 
-def records(directory: Path | None = None) -> list[tuple[RootState, RootRecord]]:
-    """Every root there is a record of, by path; those in ``directory``, which else is the runtime directory."""
+def records(directory: Path | None = None, kind: str = ROOTS) -> list[tuple[RootState, RootRecord]]:
+    """Every root, or every run, there is a record of, by path and session.
+
+    Those in ``directory``, which else is the runtime directory.
+    """
     directory = directory or runtime_directory()
     found = []
-    for path in directory.glob("*.json"):
+    for path in directory.glob(f"*{kind}"):
         try:
             record = _parse(path.read_text())
         except FileNotFoundError:
@@ -244,5 +265,6 @@ def records(directory: Path | None = None) -> list[tuple[RootState, RootRecord]]
         except (ValueError, TypeError, KeyError):
             log.warning("the record %s is damaged or another version's and is left out", path)
             continue
-        found.append((RootState(Path(record.root), directory), record))
-    return sorted(found, key=lambda item: item[1].root)
+        name = Path(record.root) if kind == ROOTS else run_name(record.session_id, record.pid)
+        found.append((RootState(name, directory, kind), record))
+    return sorted(found, key=lambda item: (item[1].root, item[1].session_id, item[1].pid))

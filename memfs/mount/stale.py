@@ -17,10 +17,10 @@ from pathlib import Path
 
 from memfs.model.errors import MountFailed
 from memfs.model.findings import Finding
-from memfs.mount.control import prepare
+from memfs.mount.control import end_dead_run, prepare
 from memfs.mount.processes import MountPoint, detach, mount_points, mounted_below
 from memfs.mount.root import SOURCES, unmount
-from memfs.mount.runtime import RootRecord, RootState, records
+from memfs.mount.runtime import ROOTS, RUNS, RootRecord, RootState, records
 
 ANSWER_SECONDS = 2.0
 
@@ -33,6 +33,8 @@ class Stale:
 
     roots: Sequence[tuple[RootState, RootRecord]]
     """Records whose supervisors are gone."""
+    runs: Sequence[tuple[RootState, RootRecord]]
+    """Records of ``memfs run`` of which nobody is left: nothing is mounted, but their sessions have no end."""
     points: Sequence[Path]
     """Mounts without a process and without a record, the newest first."""
     scratch: Sequence[Path]
@@ -43,7 +45,7 @@ class Stale:
     """Records that cannot be read."""
 
     def __bool__(self) -> bool:
-        return bool(self.roots or self.points or self.logs or self.damaged)
+        return bool(self.roots or self.runs or self.points or self.logs or self.damaged)
 
 
 def look(directory: Path, points: Sequence[MountPoint], uid: int) -> Stale:
@@ -67,13 +69,15 @@ def look(directory: Path, points: Sequence[MountPoint], uid: int) -> Stale:
     alone = [path for path in reversed(list(dict.fromkeys(ours))) if path in asked]
     scratch = [point.path for point in unknown if point.kind == "tmpfs"] if uid == 0 else []
     files = sorted(directory.iterdir()) if directory.is_dir() else []
-    read = {state.record_path for state, _ in known}
+    runs = records(directory, RUNS) if directory.is_dir() else []
+    read = {state.record_path for state, _ in (*known, *runs)}
     return Stale(
         roots=dead,
+        runs=[(state, record) for state, record in runs if not state.alive()],
         points=alone,
         scratch=[path for path in dict.fromkeys(scratch) if any(each.is_relative_to(path) for each in alone)],
         logs=_unused_logs([path for path in files if path.suffix == ".log"]),
-        damaged=[path for path in files if path.suffix == ".json" and path not in read and path.exists()],
+        damaged=[path for path in files if path.suffix in (ROOTS, RUNS) and path not in read and path.exists()],
     )
 
 
@@ -82,7 +86,7 @@ def _unused_logs(logs: Sequence[Path]) -> list[Path]:
     left = {
         os.path.realpath(log): log
         for log in logs
-        if not any(log.with_suffix(end).exists() for end in (".json", ".lock"))
+        if not any(log.with_suffix(end).exists() for end in (ROOTS, RUNS, ".lock"))
     }
     for entry in os.listdir("/proc") if left else ():
         if entry.isdecimal():
@@ -137,6 +141,14 @@ def clear(stale: Stale) -> tuple[list[str], list[str]]:
             continue
         state.log_path.unlink(missing_ok=True)
         cleared.append(record.root)
+    for state, record in stale.runs:
+        try:
+            end_dead_run(state)
+        except (MountFailed, OSError) as error:
+            failed.append(f"the run of {record.session_id}: {error}")
+            continue
+        state.log_path.unlink(missing_ok=True)
+        cleared.append(record.session_id)
     for path in stale.points:
         said = _take_down(path)
         if said is None:
@@ -189,6 +201,7 @@ def finding(directory: Path) -> Finding:
         step = "look as the user whose mounts they are"
         return Finding("stale-mounts", "warning", f"{where}: {error.strerror}", _GOOD_FOR, step)
     names = [record.root for _, record in found.roots] + [os.fspath(path) for path in found.points]
+    names += [f"the run of {record.session_id}" for _, record in found.runs]
     if names:
         step = "'memfs umount --stale' clears them away"
         return Finding("stale-mounts", "warning", f"nobody serves {', '.join(names)}", _GOOD_FOR, step)

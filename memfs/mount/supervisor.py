@@ -224,17 +224,21 @@ class Supervisor:
                 tmpfs=self._root.tmpfs,
                 temporaries=self.plan.temporaries,
                 ends_session=self.plan.ends_session,
-                mounts=tuple(
-                    MountRecord(
-                        path=os.fspath(self.plan.root / store.mount.path.name),
-                        memory_store_id=store.mount.store_id,
-                        name=store.mount.store_name,
-                        access=store.mount.access,
-                        pid=store.pid,
-                    )
-                    for store in self._stores
-                ),
+                mounts=self._mounts(),
             )
+        )
+
+    def _mounts(self) -> tuple[MountRecord, ...]:
+        """What others are told of the mounts."""
+        return tuple(
+            MountRecord(
+                path=os.fspath(self.plan.root / store.mount.path.name),
+                memory_store_id=store.mount.store_id,
+                name=store.mount.store_name,
+                access=store.mount.access,
+                pid=store.pid,
+            )
+            for store in self._stores
         )
 
     # Watching

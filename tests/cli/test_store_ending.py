@@ -208,13 +208,16 @@ def mounted(monkeypatch: pytest.MonkeyPatch, db: Path, store: Store) -> None:
         mount("/m/dead", store.id, db, alive=False),
         mount("/m/ours", store.id, db),
     ]
-    monkeypatch.setattr(runtime, "records", lambda: found)
+    in_sandbox = runtime.RootRecord("/m", str(db), "sesn_2", 7, "/m", True, False, (found[-1][1].mounts[0],), sandbox=8)
+    kinds = {runtime.ROOTS: found, runtime.RUNS: [(Held(True), in_sandbox)]}
+    monkeypatch.setattr(runtime, "records", lambda kind=runtime.ROOTS: kinds[kind])
 
 
 @pytest.mark.usefixtures("mounted")
 def test_delete_says_where_the_store_was_mounted(run: Run, store: Store) -> None:
     result = run("store", "delete", store.id, "--yes")
-    assert result.stderr == "memfs: it was mounted at /m/ours, where everything answers 'Stale file handle' now\n"
+    places = "/m/ours, /m/ours (of memfs run 7)"
+    assert result.stderr == f"memfs: it was mounted at {places}, where everything answers 'Stale file handle' now\n"
 
 
 @pytest.mark.usefixtures("mounted")
@@ -224,7 +227,8 @@ def test_the_question_says_where_the_store_is_mounted(
     monkeypatch.setattr(store_ending, "somebody_there", lambda: True)
     monkeypatch.setattr(store_ending, "agreed", lambda question: False)
     result = run("store", "delete", store.id, code=exits.REFUSED)
-    assert "it is mounted at /m/ours, where everything will answer 'Stale file handle'\n" in result.stderr
+    for place in ("/m/ours", "/m/ours (of memfs run 7)"):
+        assert f"it is mounted at {place}, where everything will answer 'Stale file handle'\n" in result.stderr
     assert exists(workspace, store)
 
 

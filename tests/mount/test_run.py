@@ -1,5 +1,6 @@
 """``memfs run``: a command in a sandbox with its stores, and without any way to the database."""
 
+import itertools
 import json
 import os
 import pty
@@ -13,7 +14,7 @@ import subprocess
 import termios
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from fcntl import ioctl
 from pathlib import Path
 from typing import Any
@@ -123,9 +124,22 @@ def parts(process: subprocess.Popen[str]) -> dict[str, int]:
     }
 
 
+def processes(at: Site) -> list[int]:
+    """What runs for a site, in sandboxes too: by its environment, which has the site's paths or one of its sessions."""
+    marks = [f"{at.directory}/".encode(), *(f"MEMFS_SESSION_ID={session.id}".encode() for session in sessions(at))]
+    found = []
+    for entry in os.listdir("/proc"):
+        if entry.isdecimal() and int(entry) != os.getpid():
+            with suppress(OSError):
+                environment = Path(f"/proc/{entry}/environ").read_bytes()
+                if any(mark in environment for mark in marks):
+                    found.append(int(entry))
+    return found
+
+
 def nothing_left(at: Site) -> None:
     """No mount, no process, no directory and no file of a run; the log of one that was killed may stay."""
-    wait_until(lambda: not at.processes(), "all processes to end", LIMIT)
+    wait_until(lambda: not processes(at), "all processes to end", LIMIT)
     assert not mounted_below(at.directory)
     runtime = at.directory / "runtime" / "memfs"
     if at.prefix and runtime.exists():
@@ -204,6 +218,7 @@ def test_the_database_cannot_be_found(who: Site) -> None:
     at.extra = {**at.extra, "HOME": str(at.directory)}
     with running(at, "echo begun; read line") as other:
         assert hear(other) == "begun"
+        assert {*parts(other).values()} <= {*processes(at)}, "what runs is seen to run"
         assert probe(at, other) == []
         assert other.stdin is not None
         other.stdin.write("\n")
@@ -593,10 +608,124 @@ def test_whoever_is_killed_leaves_nothing(user: Site, order: list[str]) -> None:
             kill(pids[name])
         for pid in pids.values():
             wait_for_end(pid)
+        # Where nobody was left to note the end of the session, who looks next does.
+        assert user.run("status", "--format", "json").stdout.strip() == "[]"
     assert user.heads("notes") == {"/kept.md": b"kept\n"}
-    # Where nobody was left to write its end, the session has none.
-    killed = {"run", "supervisor"} <= set(order)
-    assert [session.ended_at is not None for session in sessions(user)] == [True] or killed
+    assert [session.ended_at is not None for session in sessions(user)] == [True]
+
+
+@pytest.mark.parametrize("order", list(itertools.permutations(("run", "command", "worker"))), ids=" ".join)
+def test_the_three_are_ended_in_every_order(user: Site, order: tuple[str, ...]) -> None:
+    """Each by SIGKILL and by SIGTERM, beside each other in pairs of every kind; four run at once."""
+    one, other = signal.SIGKILL, signal.SIGTERM
+    combinations = [(one, one, one), (one, other, other), (other, one, other), (other, other, one)]
+    with ExitStack() as stack:
+        runs = [stack.enter_context(running(user, KEEPS_WRITING)) for _ in combinations]
+        for process in runs:
+            assert hear(process) == "begun"
+        pids = [parts(process) for process in runs]
+        for found, numbers in zip(pids, combinations, strict=True):
+            for name, number in zip(order, numbers, strict=True):
+                with suppress(ProcessLookupError):
+                    os.kill(found[name], number)
+        for found in pids:
+            for pid in found.values():
+                wait_for_end(pid)
+    assert user.heads("notes") == {"/kept.md": b"kept\n"}
+    assert [session.ended_at is not None for session in sessions(user)] == [True] * len(combinations)
+
+
+def mounts(at: Site) -> list[dict[str, Any]]:
+    """What ``memfs status`` tells of sandboxes."""
+    found = json.loads(at.run("status", "--format", "json").stdout)
+    return [mount for mount in found if mount["run"] is not None and mount["database"] == str(at.db)]
+
+
+def test_status_shows_what_is_mounted_in_sandboxes(who: Site) -> None:
+    at = who
+    with running(at, KEEPS_WRITING, "--at", "/opt/first") as first, running(at, KEEPS_WRITING) as second:
+        assert [hear(first), hear(second)] == ["begun", "begun"]
+        told = mounts(at)
+        by_run = {mount["run"]: mount for mount in told}
+        assert by_run.keys() == {first.pid, second.pid}
+        assert {mount["session_id"] for mount in told} == {session.id for session in sessions(at)}
+        for process, path in ((first, "/opt/first/notes"), (second, "/mnt/memory/notes")):
+            mount = by_run[process.pid]
+            assert (mount["path"], mount["state"], mount["pid"]) == (path, "mounted", parts(process)["worker"])
+        table = at.run("status").stdout
+        assert "RUN" in table
+        assert str(first.pid) in table
+        # It is told as it is: one that does not answer, and one whose worker is another by now.
+        os.kill(parts(first)["worker"], signal.SIGSTOP)
+        assert {mount["run"]: mount["state"] for mount in mounts(at)}[first.pid] == "silent"
+        os.kill(parts(first)["worker"], signal.SIGCONT)
+        before = parts(second)["worker"]
+        kill(before)
+        wait_until(lambda: name_is_there(second) and parts(second)["worker"] != before, "another worker")
+        worker = parts(second)["worker"]
+        wait_until(
+            lambda: (second.pid, worker, "mounted") in {(m["run"], m["pid"], m["state"]) for m in mounts(at)}, "it"
+        )
+        # Nobody unmounts it but its end, and who lives is not stale.
+        assert at.run("umount", "/mnt/memory", check=False).returncode == 1
+        at.run("umount", "--stale")
+        assert {mount["run"] for mount in mounts(at)} == {first.pid, second.pid}
+        for process in (first, second):
+            assert process.stdin is not None
+            process.stdin.close()
+            assert process.wait(LIMIT) == 4
+    assert mounts(at) == []
+
+
+def test_runs_that_were_killed_whole_are_found(user: Site) -> None:
+    """By who looks next, of each kind; the session of one that lives, or that others began, goes on."""
+    given = user.run("session", "create", "-q", "-s", "notes").stdout.strip()
+    with running(user, KEEPS_WRITING) as living:
+        assert hear(living) == "begun"
+        lives = {mount["run"]: mount["session_id"] for mount in mounts(user)}[living.pid]
+        for words in (["umount", "--stale"], ["run", "-s", "notes", "true"], ["status"]):
+            with ExitStack() as stack:
+                killed = [
+                    stack.enter_context(
+                        subprocess.Popen(
+                            user.command("run", *options, "--", "sh", "-c", "echo begun; read line"),
+                            env=user.environment(),
+                            cwd="/",
+                            stdin=subprocess.PIPE,
+                            stdout=subprocess.PIPE,
+                            text=True,
+                        )
+                    )
+                    for options in (["-s", "notes"], ["--session", given])
+                ]
+                assert [hear(process) for process in killed] == ["begun", "begun"]
+                by_run = {mount["run"]: mount["session_id"] for mount in mounts(user)}
+                ended = [by_run[process.pid] for process in killed]
+                pids = [parts(process) for process in killed]
+                for found in pids:
+                    os.kill(found["supervisor"], signal.SIGSTOP)  # it must not tidy up when the first one is gone
+                    for name in ("run", "supervisor"):
+                        kill(found[name])
+            for found in pids:
+                for pid in found.values():
+                    wait_for_end(pid)
+            (told,) = [
+                each
+                for each in json.loads(user.run("doctor", "--format", "json").stdout)
+                if each["check"] == "stale-mounts"
+            ]
+            assert all(session_id in told["found"] for session_id in ended)
+            assert lives not in told["found"]
+            before = {session.id: session.ended_at for session in sessions(user)}
+            assert before[ended[0]] is None, "the doctor changes nothing"
+            done = user.run(*words)
+            assert words != ["umount", "--stale"] or sorted(done.stdout.split()) == sorted(ended)
+            after = {session.id: session.ended_at for session in sessions(user)}
+            assert after[ended[0]] is not None
+            assert ended[1] == given
+            assert after[given] is None
+            assert after[lives] is None
+    assert not list((user.directory / "runtime" / "memfs").glob("*.run"))
 
 
 def test_a_worker_that_hangs_holds_up_neither_the_command_s_end_nor_ours(user: Site) -> None:
