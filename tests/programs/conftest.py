@@ -5,8 +5,11 @@ from pathlib import Path
 
 import pytest
 
+from tests.mount.conftest import open_device, prefix, user
 from tests.mount.harness import Site, site
 from tests.programs.sides import Sides
+
+__all__ = ["mounted", "open_device", "prefix", "sides", "user"]
 
 
 @pytest.fixture(scope="module")

@@ -1,4 +1,5 @@
-"""Real containers: what the guide to containers says of a daemon beside them, and of a sidecar, is so with runc.
+"""Real containers: what the guide to containers says of a daemon beside them, and of a sidecar, is so with runc; and
+with Podman, where there is that.
 
 All of it lives in a mount namespace of its own, in which propagation is shared as on a host with systemd. The namespace
 goes with its last process, and these end with the test.
@@ -6,9 +7,11 @@ goes with its last process, and these end with the test.
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -19,11 +22,13 @@ import yaml
 
 from memfs.mount.processes import mount_points
 from tests.mount.harness import LIMIT, Site, kill, wait_for_end, wait_until
+from tests.mount.users import NOBODY
 from tests.processes import ROOT, hear, tell
 
 pytestmark = [pytest.mark.mount, pytest.mark.programs]
 
-FILES = ROOT / "docs" / "guide" / "examples" / "containers"
+GUIDE = ROOT / "docs" / "guide" / "containers.md"
+FILES = GUIDE.parent / "examples" / "containers"
 COMPOSE: dict[str, Any] = yaml.safe_load((FILES / "compose.yaml").read_text())["services"]
 POD: dict[str, Any] = yaml.safe_load((FILES / "pod.yaml").read_text())["spec"]
 
@@ -325,3 +330,184 @@ def test_a_sidecar_shows_its_mounts_to_the_agent(host: Host, kind: str) -> None:
                 assert agent.refused(script)
     assert host.heads("project-notes") == {"/a": b"one\ntwo\n"}
     assert not host.mounted()
+
+
+class Podman:
+    """Podman with a storage of its own, for who a site's commands run as, in the site's mount namespace."""
+
+    def __init__(self, at: Site, home: Path, *options: str, runtime: Path | None = None) -> None:
+        """``options`` are those of ``podman run`` in each; ``runtime`` is where it is to find XDG_RUNTIME_DIR."""
+        self.prefix = at.prefix
+        self.home = home
+        self.rootfs = self.home / "rootfs"
+        _make_rootfs(self.rootfs)
+        if runtime is not None:
+            for path in (self.home, *self.home.rglob("*")):
+                os.chown(path, NOBODY.pw_uid, NOBODY.pw_gid, follow_symlinks=False)
+        self.env = {**os.environ, "HOME": str(self.home), "XDG_RUNTIME_DIR": str(runtime or self.home)}
+        self.words = ["podman", "--root", f"{self.home}/store", "--runroot", f"{self.home}/run", "--tmpdir"]
+        self.words += [
+            f"{self.home}/tmp",
+            "--storage-driver",
+            "vfs",
+            "--runtime",
+            "runc",
+            "--cgroup-manager",
+            "cgroupfs",
+        ]
+        self.words += ["--events-backend", "none"]
+        self.options = [
+            "--interactive",
+            "--read-only",
+            "--ulimit",
+            "nofile=1024:1024",
+            "--ulimit",
+            "nproc=1024:1024",
+            *options,
+        ]
+        for mount in system():
+            self.options += ["--volume", f"{mount['source']}:{mount['destination']}:ro"]
+
+    def command(self, *words: str) -> list[str]:
+        """The command line for some words."""
+        return [*self.prefix, *self.words, *words]
+
+    def run(self, *words: str) -> subprocess.CompletedProcess[str]:
+        """Run it to its end."""
+        return subprocess.run(
+            self.command(*words), env=self.env, cwd="/", capture_output=True, text=True, timeout=LIMIT, check=False
+        )
+
+    @contextmanager
+    def container(self, line: str, source: Path) -> Iterator[Container]:
+        """Run a shell by a line of the guide, whose image is our files, and whose directory is ``source``.
+
+        Podman itself waits long for the end of a container where nobody reaps its orphans, so it is removed.
+        """
+        words = line.split()
+        words = words[2 : words.index("debian:bookworm-slim")]
+        given = words.index("--mount") + 1
+        kept = words[given].strip('"').split(",")
+        words[given] = ",".join(f"src={source}" if option.startswith("src=") else option for option in kept)
+        shell = ["--rootfs", str(self.rootfs), "sh", "-c", SHELL]
+        process = subprocess.Popen(
+            self.command("run", "--rm", "--name", "agent", *self.options, *words, *shell),
+            env=self.env,
+            cwd="/",
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        with process:
+            try:
+                if hear(process) != "ready":
+                    # Nothing is mounted yet: Podman can run no container, or none like this one.
+                    assert process.stderr is not None
+                    pytest.skip(f"podman runs no container here: {process.stderr.read().strip().splitlines()[-1]}")
+                yield Container(process, 0)
+            finally:
+                removed = self.run("rm", "--force", "--time", "0", "agent")
+                process.kill()
+        assert removed.returncode == 0, removed.stderr
+
+
+def _make_rootfs(rootfs: Path) -> None:
+    """An empty root filesystem that takes the host's /usr."""
+    rootfs.mkdir()
+    for link in ("bin", "sbin", "lib", "lib64"):
+        if Path("/", link).is_symlink():
+            (rootfs / link).symlink_to(f"usr/{link}")
+    for mount in (*system(), {"destination": "/mnt"}):
+        (rootfs / mount["destination"].lstrip("/")).mkdir(parents=True, exist_ok=True)
+
+
+@pytest.fixture
+def storage() -> Iterator[Path]:
+    """A directory for Podman's own files, of which it takes no path of more than 50 characters."""
+    made = Path(tempfile.mkdtemp(prefix="memfs-podman-"))
+    yield made
+    shutil.rmtree(made)
+
+
+needs_podman = pytest.mark.skipif(shutil.which("podman") is None, reason="there is no podman here")
+OF_PODMAN = [line for line in GUIDE.read_text().splitlines() if line.startswith("podman run ")]
+
+
+@needs_podman
+def test_an_agent_of_podman_has_nothing_but_the_mounts(host: Host, storage: Path) -> None:
+    """K01, K02, K08: by the guide's line, as another user, through the ends and starts of the daemon."""
+    podman = Podman(host, storage, "--network", "none")
+    host.store("Team standards", a_md="as agreed\n")
+    memory, notes = "/mnt/memory", "/mnt/memory/project-notes"
+    line = next(line for line in OF_PODMAN if "--user 1000:1000" in line)
+    with podman.container(line, host.srv / "agent") as agent:
+        assert agent.said("id -u; ls -A /mnt") == str(AGENT)
+        assert agent.refused("echo lost > /mnt/lost")
+        host.mount("project-notes", "team-standards:read_only", uid=AGENT, gid=AGENT)
+        assert agent.said(f"cd {notes}; echo one > a; sed -i s/one/ONE/ a; cat a; stat -c %u a") == f"ONE\n{AGENT}"
+        assert agent.said(f"cat {memory}/team-standards/a.md") == "as agreed"
+        assert "Read-only file system" in agent.refused(f"echo no > {memory}/team-standards/a.md")
+        assert agent.said("find / -name 'memfs.db*' 2>/dev/null; true") == ""
+        assert agent.refused(f"test -e {host.db} || ls {host.directory}")
+        assert agent.refused(f"umount {notes}")
+        kill_all(host)
+        assert "not connected" in agent.refused(f"echo lost > {notes}/lost")
+        host.mount("project-notes", uid=AGENT, gid=AGENT)
+        agent.said(f"echo two >> {notes}/a")
+        host.run("umount", host.root)
+        for script in (f"echo lost > {notes}/lost", f"mkdir -p {notes}", "echo lost > /mnt/lost"):
+            assert agent.refused(script)
+    assert host.heads("project-notes") == {"/a": b"ONE\ntwo\n"}
+
+
+@needs_podman
+def test_an_ordinary_user_s_podman_has_the_user_s_mounts(user: Site, storage: Path) -> None:
+    """K01, K06: by the guide's line, without root, where the user is root in the container."""
+    place = user.directory / "tmpfs"
+    place.mkdir()
+    before = user.prefix
+    script = f'mount -t tmpfs -o mode=700,uid={NOBODY.pw_uid} memfs-test "$0"; mount --make-shared "$0"'
+    holder = subprocess.Popen(
+        ["unshare", "--mount", "--propagation", "private", "sh", "-euc", f"{script}; echo ready; exec cat", str(place)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    with holder:
+        try:
+            assert hear(holder) == "ready"
+            user.prefix = ("nsenter", "--mount", "--target", str(holder.pid), *before)
+            _rootless(user, place, storage)
+        finally:
+            user.prefix = before
+            holder.kill()
+    assert user.heads("notes") == {"/a": b"a\n"}
+
+
+def _rootless(user: Site, place: Path, storage: Path) -> None:
+    podman = Podman(user, storage, "--network", "host", runtime=place)
+    try:
+        root = place / "agent" / "memory"
+        subprocess.run([*user.prefix, "mkdir", root.parent], check=True, timeout=LIMIT)
+        line = next(line for line in OF_PODMAN if "--user" not in line)
+        with podman.container(line, root.parent) as agent:
+            assert agent.refused("mkdir /mnt/memory")
+            user.run("mount", "--root", root, "-s", "notes")
+            try:
+                said = agent.said("cd /mnt/memory/notes; id -u; echo a > a; stat -c %u a; cat a")
+                assert said.split() == ["0", "0", "a"]
+                assert agent.refused("echo lost > /mnt/lost")
+                assert agent.refused(f"test -e {user.db} || ls {user.directory}")
+                assert agent.refused("umount /mnt/memory/notes")
+            finally:
+                user.run("umount", root)
+            assert agent.refused("mkdir -p /mnt/memory/notes")
+    finally:
+        # Podman leaves a process that keeps its namespaces.
+        for path in (place / "libpod" / "tmp" / "pause.pid", podman.home / "tmp" / "pause.pid"):
+            found = subprocess.run([*user.prefix, "cat", path], capture_output=True, text=True, check=False).stdout
+            if found:
+                kill(int(found))
+                wait_for_end(int(found))
