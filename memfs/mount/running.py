@@ -32,7 +32,7 @@ from memfs.mount.control import end_dead_runs, end_session
 from memfs.mount.inside import InsideSupervisor, Sandbox, run_record
 from memfs.mount.processes import adopt_orphans, began_ticks, can_mount, check_device, close_inherited, die_with_parent
 from memfs.mount.runtime import RUNS, RootState, run_name
-from memfs.mount.seccomp import terminal_filter
+from memfs.mount.seccomp import system_call_filter
 from memfs.mount.supervisor import STOP_SECONDS, Plan, configure_log
 
 log = logging.getLogger(__name__)
@@ -170,7 +170,7 @@ class _Running:
             if not can_mount():
                 options += ["--unshare-user", "--disable-userns"]
             kept = {telling, _READY, _GO}
-            program = terminal_filter()
+            program = system_call_filter()
             if program is None:
                 options.append("--new-session")
             else:

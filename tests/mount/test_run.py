@@ -246,7 +246,15 @@ def test_the_probe_finds_a_database_that_is_there(user: Site) -> None:
             check=True,
         )
     found = " ".join(json.loads(done.stdout))
-    for part in (f"read {user.db}", f"there is {user.db}", "there is process", "there is /dev/fuse", "NoNewPrivs"):
+    for part in (
+        f"read {user.db}",
+        f"there is {user.db}",
+        "there is process",
+        "there is /dev/fuse",
+        "NoNewPrivs",
+        "clone3 says",
+        "clone into",
+    ):
         assert part in found
 
 
