@@ -216,8 +216,9 @@ def status(format_: Format) -> None:
     """Show what is mounted, for which session, and whether it answers; under RUN the process of 'memfs run', where it
     is in its sandbox.
 
-    The state is mounted, silent (it does not answer), deleted (its store is), unmounted (taken down from outside) or
-    dead (its supervisor is gone; 'memfs umount' clears it away). Below, what a mount takes for temporaries where
+    The state is mounted, silent (it does not answer), deleted (its store is), unmounted (taken down from outside),
+    dead (its supervisor is gone; 'memfs umount' clears it away) or closed (another user's alone). Root sees what
+    others have mounted too. Below, what a mount takes for temporaries where
     that is not the default; its newest operations that were refused, and why; and the newest saves of the session
     in which lines that another one had saved gave way.
 
@@ -228,6 +229,7 @@ def status(format_: Format) -> None:
     from memfs.mount import control
 
     mounts = control.status()
+    several = len({mount.user for mount in mounts}) > 1
     write_list(
         format_,
         map(asdict, mounts),
@@ -238,15 +240,17 @@ def status(format_: Format) -> None:
             Column("SESSION", fixed=True),
             Column("PID", fixed=True, right=True),
             Column("RUN", fixed=True, right=True),
+            *([Column("USER", fixed=True)] if several else []),
             Column("STORE"),
         ],
         lambda item: [
             item["path"],
             item["state"],
             item["access"],
-            item["session_id"],
-            str(item["pid"]),
+            item["session_id"] or "-",
+            str(item["pid"] or "-"),
             str(item["run"] or "-"),
+            *([item["user"]] if several else []),
             item["name"],
         ],
     )

@@ -2,10 +2,11 @@
 
 import logging
 import os
+import pwd
 import select
 import signal
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,12 +15,12 @@ from memfs.model.errors import MemfsError, MountFailed
 from memfs.model.records import Access
 from memfs.mount.inside import asked_in_run
 from memfs.mount.notifying import ServiceManager
-from memfs.mount.processes import asked, close_inherited, mounted_at
+from memfs.mount.processes import asked, close_inherited, mount_points, mounted_at
 from memfs.mount.refusals import Refusal, read_refusals
-from memfs.mount.root import Root, unmount
-from memfs.mount.runtime import RUNS, MountRecord, RootRecord, RootState, records
+from memfs.mount.root import SOURCES, Root, unmount
+from memfs.mount.runtime import RUNS, MountRecord, RootRecord, RootState, records, records_of
 from memfs.mount.supervisor import STOP_SECONDS, Plan, Supervisor, configure_log
-from memfs.vfs.temporaries import TemporaryNames
+from memfs.vfs.temporaries import DEFAULT_NAMES, TemporaryNames
 from memfs.workspace import VersionFilter, Workspace
 
 log = logging.getLogger(__name__)
@@ -199,8 +200,11 @@ class Conflict:
 @dataclass(frozen=True, slots=True)
 class MountStatus:
     """One mount, as it is now: ``mounted``, ``silent`` (it does not answer), ``deleted`` (its store is), ``unmounted``
-    (taken down from outside) or ``dead`` (its supervisor is gone). ``run`` is the process id of the ``memfs run`` in
-    whose sandbox it is, None for one that is outside."""
+    (taken down from outside), ``dead`` (its supervisor is gone) or ``closed`` (it lets nobody but its user ask).
+
+    Of another user's mount, what only its record tells is empty where none can be found. ``run`` is the process id of
+    the ``memfs run`` in whose sandbox it is, None for one that is outside.
+    """
 
     root: str
     path: str
@@ -212,6 +216,8 @@ class MountStatus:
     state: str
     log: str
     database: str
+    user: str
+    """Who mounted it."""
     run: int | None
     temporaries: TemporaryNames
     refusals: list[Refusal]
@@ -221,7 +227,10 @@ class MountStatus:
 
 
 def status() -> list[MountStatus]:
-    """Every mount of this user, those in sandboxes last; notes the ends of runs that were killed."""
+    """Every mount of this user, then those in sandboxes, and for root then those of other users.
+
+    Notes the ends of runs that were killed.
+    """
     end_dead_runs()
     found = []
     for state, record in records():
@@ -239,7 +248,58 @@ def status() -> list[MountStatus]:
             _status_of(state, record, mount, asked_in_run(record, Path(mount.path), ANSWER_SECONDS))
             for mount in record.mounts
         ]
+    if os.getuid() == 0:
+        found += _of_others([Path(record.place) for _, record in records()])
     return found
+
+
+def _of_others(own: Sequence[Path]) -> list[MountStatus]:
+    """What the kernel says is mounted by other users, with what their records add. ``own`` are the places of ours."""
+    points = {
+        point.path: point
+        for point in mount_points()
+        if point.kind.startswith("fuse")
+        and point.source in SOURCES
+        and point.owner
+        and not any(point.path.is_relative_to(place) for place in own)
+    }
+    told = {
+        (uid, Path(record.place) / Path(mount.path).name): (record, mount)
+        for uid in {point.owner for point in points.values() if point.owner}
+        for record in records_of(uid)
+        for mount in record.mounts
+    }
+    found = []
+    for path, point in sorted(points.items()):
+        owner = point.owner or 0
+        record, mount = told.get((owner, path), (None, None))
+        found.append(
+            MountStatus(
+                root=record.root if record else os.fspath(path.parent),
+                path=mount.path if mount else os.fspath(path),
+                name=mount.name if mount else path.name,
+                memory_store_id=mount.memory_store_id if mount else "",
+                access="read_only" if point.read_only else "read_write",
+                session_id=record.session_id if record else "",
+                pid=mount.pid if mount else 0,
+                state=asked(path, ANSWER_SECONDS),
+                log="",
+                database=record.database if record else "",
+                user=_user_name(owner),
+                run=None,
+                temporaries=DEFAULT_NAMES,
+                refusals=[],
+                conflicts=[],
+            )
+        )
+    return found
+
+
+def _user_name(uid: int) -> str:
+    try:
+        return pwd.getpwuid(uid).pw_name
+    except KeyError:
+        return str(uid)
 
 
 def _status_of(state: RootState, record: RootRecord, mount: MountRecord, condition: str) -> MountStatus:
@@ -254,6 +314,7 @@ def _status_of(state: RootState, record: RootRecord, mount: MountRecord, conditi
         state=condition,
         log=os.fspath(state.log_path),
         database=record.database,
+        user=_user_name(os.getuid()),
         run=record.pid if state.record_path.suffix == RUNS else None,
         temporaries=record.temporaries,
         refusals=read_refusals(state.refusals_path(Path(mount.path).name)),

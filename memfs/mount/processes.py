@@ -184,6 +184,7 @@ class MountPoint:
     """Which directory of the filesystem is mounted; ``/`` for all of it."""
     owner: int | None = None
     """The user who mounted it, where it is FUSE's."""
+    read_only: bool = False
 
 
 def mount_points(pid: int | None = None) -> list[MountPoint]:
@@ -212,6 +213,7 @@ def mount_points(pid: int | None = None) -> list[MountPoint]:
                 device,
                 unescaped(fields[3]),
                 int(owner[1]) if owner else None,
+                b"ro" in fields[5].split(b","),
             )
         )
     return points
@@ -233,11 +235,12 @@ def kind_at(path: Path) -> str:
     return max(holding, key=lambda point: len(point.path.parts)).kind if holding else ""
 
 
-Answer = Literal["mounted", "deleted", "silent"]
+Answer = Literal["mounted", "deleted", "closed", "silent"]
 
 
 def asked(path: Path, seconds: float) -> Answer:
-    """What the filesystem at a path says in time: ``silent`` is nothing, and ``deleted`` that its store is gone.
+    """What the filesystem at a path says in time: ``silent`` is nothing, ``deleted`` that its store is gone, and
+    ``closed`` is what the kernel says for it where it is another user's alone.
 
     Asked from a thread, so that a dead one cannot hold us.
     """
@@ -250,6 +253,8 @@ def asked(path: Path, seconds: float) -> Answer:
         except OSError as error:
             if error.errno == errno.ESTALE:
                 answer.append("deleted")
+            elif error.errno == errno.EACCES:
+                answer.append("closed")
         else:
             answer.append("mounted")
 

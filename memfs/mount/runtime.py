@@ -28,6 +28,10 @@ LOG_SECONDS = 7 * 24 * 3600.0
 """How long the log of what was mounted stays."""
 
 
+RECORD_BYTES, MOST_RECORDS = 256 * 1024, 1000
+"""How much of another user's records is read."""
+
+
 @dataclass(frozen=True, slots=True)
 class MountRecord:
     """One store's mount below a root. ``pid`` is its worker's."""
@@ -238,6 +242,39 @@ class RootState:
             return False
         finally:
             os.close(descriptor)
+
+
+def records_of(uid: int) -> list[RootRecord]:
+    """What another user's records say of roots, for root to show: nothing of it is to be relied on.
+
+    Never raises, and neither follows a link of theirs, nor waits for anything.
+    """
+    found = []
+    for directory in (Path(f"/run/user/{uid}/memfs"), Path(tempfile.gettempdir()) / f"memfs-{uid}"):
+        try:
+            opened = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+        except OSError:
+            continue
+        try:
+            for name in sorted(os.listdir(opened))[:MOST_RECORDS]:
+                if name.endswith(ROOTS):
+                    with suppress(OSError, ValueError, TypeError, KeyError, AttributeError):
+                        found.append(_parse(_read_plain(opened, name, uid)))
+        finally:
+            os.close(opened)
+    return found
+
+
+def _read_plain(directory: int, name: str, uid: int) -> str:
+    """The text of a small file of a user's. Raises OSError where it is anything else, and ValueError."""
+    descriptor = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=directory)
+    try:
+        status = os.fstat(descriptor)
+        if not stat.S_ISREG(status.st_mode) or status.st_uid != uid:
+            raise PermissionError(name)
+        return os.read(descriptor, RECORD_BYTES).decode()
+    finally:
+        os.close(descriptor)
 
 
 def _parse(text: str) -> RootRecord:

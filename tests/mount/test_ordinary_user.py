@@ -1,16 +1,20 @@
 """Without root: an ordinary user mounts and unmounts through fusermount3 in a directory of their own."""
 
 import errno
+import json
 import os
+import re
 import shutil
 import tempfile
 from pathlib import Path
 
 import pytest
 
+from memfs.mount import control
 from memfs.mount.processes import mounted_at
+from memfs.mount.runtime import records_of
 from tests.mount.harness import Site, kill, wait_for_end, wait_until
-from tests.mount.users import as_user, give
+from tests.mount.users import NOBODY, as_user, give
 
 pytestmark = pytest.mark.mount
 
@@ -141,3 +145,52 @@ def test_another_user_s_mount_is_theirs(user: Site) -> None:
     with pytest.raises(OSError, match="Permission denied") as refused:
         os.listdir(user.root.resolve() / "notes")
     assert refused.value.errno == errno.EACCES
+
+
+def test_root_sees_what_users_have_mounted(user: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By what the kernel says; their records add to it where they are looked for, as for show only."""
+    rules = user.store("rules")
+    user.mount("notes", f"{rules}:read_only")
+    place = Path(os.path.realpath(user.root))
+    root = Site(user.directory)
+    told = json.loads(root.run("status", "--format", "json").stdout)
+    found = {mount["name"]: mount for mount in told if Path(mount["path"]).parent == place}
+    assert {name: (mount["access"], mount["user"], mount["state"]) for name, mount in found.items()} == {
+        "notes": ("read_write", "nobody", "closed"),
+        "rules": ("read_only", "nobody", "closed"),
+    }
+    assert found["notes"]["session_id"] == ""
+    assert re.search(rf"^{place}/notes +closed .* nobody +notes$", root.run("status").stdout, re.MULTILINE)
+    monkeypatch.setattr(tempfile, "tempdir", str(user.directory))
+    (user.directory / f"memfs-{NOBODY.pw_uid}").symlink_to(user.directory / "runtime" / "memfs")
+    assert records_of(NOBODY.pw_uid) == [], "a link may lead anywhere"
+    (user.directory / f"memfs-{NOBODY.pw_uid}").unlink()
+    shutil.copytree(user.directory / "runtime" / "memfs", user.directory / f"memfs-{NOBODY.pw_uid}")
+    for path in (user.directory / f"memfs-{NOBODY.pw_uid}").iterdir():
+        give(path)
+    (mine,) = user.status()[:1]
+    (other,) = [mount for mount in control.status() if mount.path == mine["path"]]
+    assert (other.session_id, other.root, other.database) == (mine["session_id"], str(user.root), str(user.db))
+
+
+def test_records_of_a_user_hold_root_up_by_nothing(user: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(user.directory))
+    directory = user.directory / f"memfs-{NOBODY.pw_uid}"
+    directory.mkdir()
+    user.mount("notes")
+    (kept,) = (user.directory / "runtime" / "memfs").glob("*.json")
+    text = kept.read_text()
+    os.mkfifo(directory / "pipe.json")
+    (directory / "directory.json").mkdir()
+    (directory / "link.json").symlink_to(kept)
+    for number, content in enumerate(
+        ("", "[]", "{}", "1", "\0", text[:-1], '{"mounts": 1}', '{"mounts": [3]}', "x" * 300_000)
+    ):
+        (directory / f"{number}.json").write_text(content)
+    (directory / "long.json").write_text(text + " " * 300_000)
+    for path in directory.iterdir():
+        os.chown(path, NOBODY.pw_uid, NOBODY.pw_gid, follow_symlinks=False)
+    (directory / "root.json").write_text(text)
+    assert [record.root for record in records_of(NOBODY.pw_uid)] == [str(user.root)], "the long one, cut, is whole"
+    (directory / "long.json").unlink()
+    assert records_of(NOBODY.pw_uid) == []
