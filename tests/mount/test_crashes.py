@@ -4,7 +4,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
@@ -237,14 +236,52 @@ def test_a_stopped_worker_leaves_its_clients_killable(at: Site, notes: Path) -> 
     worker = at.worker("notes")
     os.kill(worker, signal.SIGSTOP)
     try:
-        client = subprocess.Popen(["cat", notes / "uncached.md"], stderr=subprocess.DEVNULL)
-        time.sleep(0.1)  # nothing tells that it waits in the kernel; if it does not yet, it dies all the same
+        client = _waiting(notes / "uncached.md")
         client.kill()
         assert client.wait(10) == -signal.SIGKILL
         assert at.status()[0]["state"] == "silent"
     finally:
         os.kill(worker, signal.SIGCONT)
     shell("ls >/dev/null; df . >/dev/null; cat a.md >/dev/null", notes)
+
+
+def _waiting(path: Path) -> "subprocess.Popen[bytes]":
+    """A process that waits in the kernel for an answer of a mount."""
+    client = subprocess.Popen(["cat", path], stderr=subprocess.DEVNULL)
+    where = Path(f"/proc/{client.pid}/wchan")
+    wait_until(lambda: where.read_text() in ("request_wait_answer", "fuse_get_req"), "the client to wait for the mount")
+    return client
+
+
+ABORT = """mount -t fusectl none /sys/fs/fuse/connections
+echo 1 > "/sys/fs/fuse/connections/$0/abort"
+"""
+
+
+@pytest.mark.parametrize("way", ["kill", "abort"])
+def test_a_worker_that_hangs_for_good_is_got_rid_of(at: Site, notes: Path, way: str) -> None:
+    """J08: as the guide to troubleshooting says, by ending its process or its connection."""
+    if way == "kill":
+        at.expected_log.append("a worker died")
+    (notes / "a.md").write_text("a")
+    worker = at.worker("notes")
+    (point,) = mounted_at(notes)
+    os.kill(worker, signal.SIGSTOP)
+    client = _waiting(notes / "uncached.md")
+    if way == "kill":
+        os.kill(worker, signal.SIGKILL)
+        wait_until(lambda: at.status()[0]["state"] == "mounted", "the store to be mounted again")
+    else:
+        number = point.device.partition(":")[2]
+        subprocess.run(["unshare", "--mount", "sh", "-euc", ABORT, number], check=True, timeout=LIMIT)
+        with pytest.raises(OSError, match="not connected"):
+            os.listdir(notes)
+        os.kill(worker, signal.SIGCONT)
+        wait_for_end(worker)
+        wait_until(lambda: not at.status(), "its end")
+        at.mount("notes")
+    assert client.wait(LIMIT) == 1
+    assert (notes / "a.md").read_text() == "a"
 
 
 def test_another_process_that_holds_the_database_delays_writes_and_no_reads(at: Site, notes: Path) -> None:
