@@ -142,7 +142,7 @@ def _check_places(view: View, binds: Sequence[Bind]) -> None:
     if Path(os.path.realpath(view.database)).is_relative_to(view.root):
         raise MountFailed(f"the database {view.database} lies below {view.root}: choose another place with --at")
     for bind in binds:
-        if bind.target == Path("/") or bind.target.is_relative_to(view.root):
+        if bind.target == Path("/") or _is_below(bind.target, [view.root, Path("/proc")]):
             raise MountFailed(f"nothing can be shown at {bind.target}: choose another place for {bind.source}")
     if view.workdir == view.root:
         return

@@ -400,6 +400,7 @@ def test_what_is_bound_comes_as_it_is_and_leaves_nothing(user: Site) -> None:
         (["--bind", f"{home}/other:{home}/work/file"], "is not a directory"),
         (["--bind", f"{home}/work/file:{home}/other"], "cannot be shown there"),
         (["--bind", f"{home}/other:/"], "nothing can be shown at /"),
+        (["--bind", f"{home}/other:/proc/x"], "nothing can be shown at /proc/x"),
         (["--bind", f"{home}/other:/mnt/memory/notes"], "nothing can be shown at /mnt/memory/notes"),
         (["--bind", f"{home}/other:/srv", "--workdir", "/srv/missing"], "--workdir"),
     ):
