@@ -65,8 +65,8 @@ up by what is before it in the queue, and runs out of turns only where somebody 
 """
 
 WALK_SECONDS = 0.2
-"""How long after a name has gone somebody may still be on the way from it: the kernel found the file by it, was then told
-to forget it, and now opens the file. Whoever came by the new name is told to look it up once more, and no worse off."""
+"""How long after a name has gone somebody may still be on the way from it: the kernel found the file by it, was then
+told to forget it, and now opens the file. Whoever came by the new name looks it up once more, and is no worse off."""
 
 RENAME_TRIES = 20
 """How often a rename over a memory begins anew because somebody else has just saved what would be removed."""

@@ -55,8 +55,8 @@ class Tree:
         self.archived = False
         self.stale: list[Stale] = []
         self.moved: dict[int, tuple[StaleEntry, float]] = {}
-        """Files that somebody else has moved, by inode: the name under which a kernel may still find them, and when that
-        was seen (time.monotonic())."""
+        """Files that somebody else has moved, by inode: the name under which a kernel may still find them, and when it
+        was seen that they moved (time.monotonic())."""
         self.left: set[FileNode] = set()
         """Orphans that somebody was reading when others changed their text."""
         self.unasked = False
