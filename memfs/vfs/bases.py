@@ -18,6 +18,8 @@ KEPT_BASES = 8
 KEPT_PROCESSES = 64
 """Processes of each that are."""
 KEPT_MEMORIES = 4_096
+KEPT_SERVINGS = 16_384
+"""In all, of the memories that were served last: some 2 MB. 64 processes that search a whole store are 12 MB."""
 KEPT_TEXT_BYTES = 1 << 20
 """Of all texts that are no version's: those that were merged when they were saved, and whose writers go on in them."""
 
@@ -70,6 +72,8 @@ class Bases:
         self._text_bytes = 0
         self._served: OrderedDict[str, list[_Served]] = OrderedDict()
         """By memory, the latest last."""
+        self._servings = 0
+        """How many processes all of them name."""
 
     def advance(self, base: Base, head: Head, text: bytes | None, sha256: str) -> None:
         """A commit made from this is ``head`` now; ``text``, with this hash, is what its writers hold where that is
@@ -95,10 +99,9 @@ class Bases:
         entries = self._served.get(memory_id)
         if entries is None:
             entries = self._served[memory_id] = []
-            if len(self._served) > KEPT_MEMORIES:
-                self._served.popitem(last=False)
         else:
             self._served.move_to_end(memory_id)
+        self._servings -= _servings(entries)
         if not entries or entries[-1].base is not base:
             entries[:] = [entry for entry in entries if entry.base is not base][1 - KEPT_BASES :]
             entries.append(_Served(base))
@@ -107,6 +110,9 @@ class Bases:
         processes[pid] = time.clock_gettime(time.CLOCK_BOOTTIME)
         if len(processes) > KEPT_PROCESSES:
             del processes[next(iter(processes))]
+        self._servings += _servings(entries)
+        while len(self._served) > KEPT_MEMORIES or (self._servings > KEPT_SERVINGS and len(self._served) > 1):
+            self._servings -= _servings(self._served.popitem(last=False)[1])
 
     def started_from(
         self, memory_id: str, pid: int, text: bytes, text_of: Callable[[Base], bytes | None]
@@ -124,6 +130,10 @@ class Bases:
                     return served.base
             latest.sort(key=lambda served: _distance(text_of(served.base), text))  # stable: of equals the latest
         return latest[0].base if latest else None
+
+
+def _servings(entries: list[_Served]) -> int:
+    return sum(len(entry.processes) for entry in entries)
 
 
 def _distance(before: bytes | None, after: bytes) -> float:

@@ -36,7 +36,7 @@ from memfs.vfs.bases import Base, Bases, SameProcess
 from memfs.vfs.content import Contents
 from memfs.vfs.errors import os_error
 from memfs.vfs.handles import DirectoryHandle, FileHandle
-from memfs.vfs.nodes import DIRECTORY_MODE, DirectoryNode, FileNode, Node, derived_inode
+from memfs.vfs.nodes import DIRECTORY_MODE, NOBODY, DirectoryNode, FileNode, Node, derived_inode
 from memfs.vfs.rename import Parts, Rename
 from memfs.vfs.saving import UNFIT, Saving
 from memfs.vfs.scratch import MAX_SCRATCH_BYTES, ScratchAccount
@@ -708,12 +708,12 @@ class Filesystem:
         self._files[handle.number] = handle
         node.handles += 1
         if handle.writable:
-            node.writing.add(handle)
+            node.writing |= {handle}
             node.author = pid
             if flags & (os.O_CREAT | os.O_TRUNC):
                 handle.changed()
         if flags & os.O_ACCMODE != os.O_WRONLY:
-            node.reading.add(handle)
+            node.reading |= {handle}
         if handle.reads:
             self._served(handle)
         return handle
@@ -850,8 +850,8 @@ class Filesystem:
             else:
                 await self.saving.release(handle)
         finally:
-            node.writing.discard(handle)
-            node.reading.discard(handle)
+            node.writing = node.writing - {handle} or NOBODY
+            node.reading = node.reading - {handle} or NOBODY
             node.handles -= 1
             if node.attached:
                 self.saving.show_masked(node)

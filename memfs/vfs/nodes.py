@@ -43,6 +43,9 @@ def is_scratch_inode(inode: int) -> bool:
     return bool(inode & SCRATCH_INODES)
 
 
+NOBODY: "frozenset[FileHandle]" = frozenset()
+
+
 def kept_mode(head: Head) -> int:
     """The permission bits of a memory."""
     return FILE_MODE if head.attributes.mode is None else head.attributes.mode
@@ -182,11 +185,12 @@ class FileNode(Node):
         self.steady = True
         """Whether nothing that the kernel was told of it has become stale."""
         self.handles = 0
-        self.reading: set[FileHandle] = set()
+        # Of thousands of files few are open, and an empty set each would be a megabyte.
+        self.reading: frozenset[FileHandle] = NOBODY
         """The open files through which somebody sees what it holds."""
         self.seen_at = 0.0
         """When it was last read without a handle (trio.current_time()); infinity where that is yet to be said."""
-        self.writing: set[FileHandle] = set()
+        self.writing: frozenset[FileHandle] = NOBODY
         """The open files that are writable."""
         self.dirty = False
         """Whether the buffer must be committed."""
@@ -210,7 +214,7 @@ class FileNode(Node):
         asked again is still answered with that text: it would cut another one at the old size, or fill it up."""
         self.successor: FileNode | None = None
         """The file that is in its place, because somebody else has changed it."""
-        self.former: list[FileNode] = []
+        self.former: tuple[FileNode, ...] = ()
         """Those that this one is the successor of, as far as somebody held them when it became that."""
 
     @property

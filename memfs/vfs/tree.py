@@ -280,8 +280,8 @@ class Tree:
             successor.take_head(head)
             self.insert(parent, name, successor)
             # Of all of them, and not each of the next: who follows a log for weeks would hold every text in between.
-            held = [each for each in (*node.former, node) if self.by_inode.get(each.inode) is each]
-            node.former, successor.former = [], held
+            held = tuple(each for each in (*node.former, node) if self.by_inode.get(each.inode) is each)
+            node.former, successor.former = (), held
             for each in held:
                 each.successor = successor
             return

@@ -561,5 +561,5 @@ async def test_who_keeps_a_file_open_keeps_nothing_of_what_came_between(files: F
         await files.fs.refresh()
     assert files.get(reader) == b"one\n"
     assert reader.node.successor is files.file("/f")
-    assert files.file("/f").former == [reader.node]
+    assert files.file("/f").former == (reader.node,)
     await files.close(reader)
