@@ -7,6 +7,7 @@ import pytest
 
 from memfs.model.records import Actor, Store
 from memfs.workspace import Workspace, guards
+from tests.soundness import assert_sound
 
 
 @pytest.fixture(autouse=True)
@@ -16,9 +17,17 @@ def nothing_searched(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def db(tmp_path: Path) -> Path:
-    """Where a test's database is, or will be."""
-    return tmp_path / "memfs.db"
+def db(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Path]:
+    """Where a test's database is, or will be. In the end every invariant holds in it."""
+    path = tmp_path / "memfs.db"
+    yield path
+    if "damaged" not in request.fixturenames:
+        assert_sound(path)
+
+
+@pytest.fixture
+def damaged() -> None:
+    """Asked for by a test that writes to its database what memfs never would."""
 
 
 @pytest.fixture

@@ -16,9 +16,10 @@ from memfs.api.answers import ANSWERS
 from memfs.api.metrics import Metrics
 from memfs.cli import exits
 from memfs.cli.main import main
+from memfs.engine.invariants import INVARIANTS
 from memfs.model import contract
 from memfs.model.errors import MemfsError, all_errors
-from memfs.model.findings import Finding
+from memfs.model.findings import Finding, Violation
 from memfs.model.records import Actor, ApiKey, Attachment, Memory, MemoryVersion, Session, Store
 from memfs.mount.control import MountStatus
 from memfs.mount.errnos import ERRNO
@@ -303,6 +304,13 @@ def test_the_patterns_of_temporaries_are_listed() -> None:
     assert listed == {shape.whose for shape in (*temporaries.SHAPES, *temporaries.COMPANIONS)}
 
 
+@pytest.mark.parametrize("name", ["reference/check", "design/database"])
+def test_every_invariant_is_listed(name: str) -> None:
+    table = re.split(r"^\|[^|]* \| [^|]*holds \| .*$", page(name), flags=re.MULTILINE)[1].partition("\n\n")[0]
+    listed = re.findall(r"^\| `(\w+)` \|", table, re.MULTILINE)
+    assert listed == ["journal", *(each.name for each in INVARIANTS)]
+
+
 def test_the_fields_of_json_are_listed() -> None:
     actor = Actor("user_actor", "ada")
     for title, fields in (
@@ -314,6 +322,7 @@ def test_the_fields_of_json_are_listed() -> None:
         ("An API key", contract.api_key_object(ApiKey("", "", "read_write", None, "")).keys()),
         ("A mount", MountStatus.__dataclass_fields__.keys()),
         ("A check", Finding.__dataclass_fields__.keys()),
+        ("A violation", Violation.__dataclass_fields__.keys()),
     ):
         rows = re.findall(r"^\| (`[^|]+) \|", section(title), re.MULTILINE)
         assert sorted(re.findall(r"`(\w+)`", " ".join(rows))) == sorted(fields), title

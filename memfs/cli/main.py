@@ -82,6 +82,12 @@ def _doctor() -> click.Command:
     return doctor
 
 
+def _check() -> click.Command:
+    from memfs.cli.check import check
+
+    return check
+
+
 def _stat() -> click.Command:
     from memfs.cli.stat import stat
 
@@ -130,6 +136,7 @@ COMMANDS: dict[str, Callable[[], click.Command]] = {
     "umount": _umount,
     "status": _status,
     "doctor": _doctor,
+    "check": _check,
     "stat": _stat,
     "tool": _tool,
     "mcp": _mcp,

@@ -9,10 +9,9 @@ import sqlite3
 import stat
 import time
 from collections.abc import Iterator
-from contextlib import closing
 from pathlib import Path
 
-from memfs.engine import opening
+from memfs.engine import invariants, opening
 from memfs.model.errors import MemfsError
 from memfs.model.findings import Finding
 
@@ -33,20 +32,10 @@ _LOG = "fast reads, and space on the disk"
 _SPACE = "writing, and redaction, which writes the file anew"
 
 _DAMAGED = (
-    "unmount what uses it, keep a copy of it and of the -wal beside it, and restore a backup;"
-    " what can still be read comes out with 'memfs store export' and 'memfs version export'"
+    "'memfs check' says what and where, and what can be repaired; for the rest unmount what uses it, keep a copy of it"
+    " and of the -wal beside it, and restore a backup; what can still be read comes out with 'memfs store export' and"
+    " 'memfs version export'"
 )
-
-_WRONG_HEADS = """
-SELECT count(*) FROM memories LEFT JOIN memory_versions AS head ON head.id = memories.head_version_id
-WHERE head.id IS NULL OR head.memory_id IS NOT memories.id OR head.store_id IS NOT memories.store_id
-   OR head.path IS NOT memories.path OR head.content_id IS NOT memories.content_id OR head.operation = 'deleted'
-"""
-_WRONG_CONTENTS = """
-SELECT count(*) FROM memory_versions JOIN contents ON contents.id = memory_versions.content_id
-WHERE contents.size_bytes IS NOT memory_versions.content_size_bytes
-   OR contents.sha256 IS NOT memory_versions.content_sha256
-"""
 
 
 def examine(path: Path, *, seconds: float = CHECK_SECONDS, least_free: int = LEAST_FREE) -> list[Finding]:
@@ -67,18 +56,16 @@ def examine(path: Path, *, seconds: float = CHECK_SECONDS, least_free: int = LEA
 
 
 def _inside(path: Path, seconds: float) -> list[Finding]:
-    # What is in the log is not in the file yet, and whoever has the database open has an index of the log.
-    untouched = not any(path.with_name(path.name + end).exists() for end in ("-wal", "-shm"))
     try:
-        with opening.translated(path), closing(opening.connect(path, "ro", untouched=untouched)) as connection:
-            found = list(_asked(path, connection, seconds))
+        with opening.translated(path):
+            return opening.ask_quietly(
+                path,
+                lambda connection, _untouched: list(_asked(path, connection, seconds)),
+                sure=lambda found: all(each.state == "ok" for each in found),
+            )
     except MemfsError as error:
         step = _DAMAGED if "damaged" in str(error) else "as it says, or name another database with --db"
-        found = [Finding("database", "missing", str(error), _OPENS, step)]
-    if untouched and any(each.state != "ok" for each in found) and path.with_name(path.name + "-wal").exists():
-        # Somebody has begun to write meanwhile, and what was read may be of two states.
-        return _inside(path, seconds)
-    return found
+        return [Finding("database", "missing", str(error), _OPENS, step)]
 
 
 def _asked(path: Path, connection: sqlite3.Connection, seconds: float) -> Iterator[Finding]:
@@ -104,7 +91,8 @@ def _asked(path: Path, connection: sqlite3.Connection, seconds: float) -> Iterat
 
 
 def _whole(path: Path, connection: sqlite3.Connection, seconds: float, *, current: bool) -> Finding:
-    """SQLite's own check, references that lead nowhere, and that heads and contents are what versions say."""
+    """SQLite's own quick check, references that lead nowhere, and two of the invariants: enough to send somebody to the
+    check of all of them."""
     deadline = time.monotonic() + seconds
     connection.set_progress_handler(lambda: time.monotonic() > deadline, 10_000)
     wrong = []
@@ -113,11 +101,11 @@ def _whole(path: Path, connection: sqlite3.Connection, seconds: float, *, curren
         lost = len(connection.execute("PRAGMA foreign_key_check").fetchall())
         if lost:
             wrong.append(f"{lost} rows refer to others which are not there")
-        for query, what in (
-            (_WRONG_HEADS, "memories that differ from their newest version"),
-            (_WRONG_CONTENTS, "versions that differ from their content"),
+        for find, what in (
+            (invariants.heads, "memories that differ from their newest version"),
+            (invariants.texts, "versions that differ from their content"),
         ):
-            count = connection.execute(query).fetchone()[0] if current else 0
+            count = sum(1 for _ in find(connection)) if current else 0
             if count:
                 wrong.append(f"{count} {what}")
     except sqlite3.DatabaseError as error:

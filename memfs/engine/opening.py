@@ -3,20 +3,23 @@
 import os
 import sqlite3
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
-from typing import Literal
+from typing import Literal, TypeVar
 
 from sqlite_utils import Database
 
 from memfs.engine.schema import APPLICATION_ID, migrations
 from memfs.model import ids
-from memfs.model.errors import Busy, NotFound, StorageFailed, StorageFull, UnusableDatabase
+from memfs.model.errors import Busy, MemfsError, NotFound, StorageFailed, StorageFull, UnusableDatabase
 from memfs.model.records import now
 
 LOCK_TIMEOUT_SECONDS = 15.0
 """How long a write waits for another process's write before it gives up with Busy."""
+
+ALONE_SECONDS = 2.0
+"""How long who needs the database for itself waits for others to leave: most commands end sooner, mounts do not."""
 
 
 def is_busy(error: sqlite3.Error) -> bool:
@@ -61,27 +64,61 @@ def create_file(path: Path) -> None:
         raise StorageFailed(f"cannot make the database {path}: {error.strerror}") from error
 
 
-def connect(path: Path, mode: Literal["ro", "rw"], *, untouched: bool = False) -> sqlite3.Connection:
+def connect(
+    path: Path, mode: Literal["ro", "rw"], *, untouched: bool = False, alone: bool = False
+) -> sqlite3.Connection:
     """A connection without implicit transactions that any thread may use, though only one at a time.
 
     ``untouched`` makes no file beside the database and takes no lock, so the log must be empty, and nobody writing.
+    ``alone`` keeps everybody else out from the first transaction on, which is refused as busy where somebody is in.
     """
     connection = sqlite3.connect(
         f"{path.absolute().as_uri()}?mode={mode}{'&immutable=1' if untouched else ''}",
         uri=True,
-        timeout=LOCK_TIMEOUT_SECONDS,
+        timeout=ALONE_SECONDS if alone else LOCK_TIMEOUT_SECONDS,
         isolation_level=None,
         check_same_thread=False,
         cached_statements=256,
     )
-    connection.execute("PRAGMA foreign_keys = ON")
-    # A commit reaches the page cache (it survives our death); sync() makes it survive a loss of power.
-    connection.execute("PRAGMA synchronous = NORMAL")
-    # What is deleted is overwritten, so that it does not wait in a free page for the next scrub.
-    connection.execute("PRAGMA secure_delete = ON")
-    if mode == "ro":
-        connection.execute("PRAGMA query_only = ON")
+    try:
+        if alone:
+            connection.execute("PRAGMA locking_mode = EXCLUSIVE")  # has to come before anything is read
+        connection.execute("PRAGMA foreign_keys = ON")
+        # A commit reaches the page cache (it survives our death); sync() makes it survive a loss of power.
+        connection.execute("PRAGMA synchronous = NORMAL")
+        # What is deleted is overwritten, so that it does not wait in a free page for the next scrub.
+        connection.execute("PRAGMA secure_delete = ON")
+        if mode == "ro":
+            connection.execute("PRAGMA query_only = ON")
+    except BaseException:
+        connection.close()  # or the error's traceback keeps it, with its locks
+        raise
     return connection
+
+
+Answer = TypeVar("Answer")
+
+
+def ask_quietly(
+    path: Path, question: Callable[[sqlite3.Connection, bool], Answer], *, sure: Callable[[Answer], bool]
+) -> Answer:
+    """Ask something of a database without making a file beside one that nobody has open.
+
+    ``question`` is also told whether nobody has. Where somebody begins to write meanwhile, what was read may be of two
+    states: unless the answer is ``sure``, it is asked for again. Raises what ``question`` raises, and SQLite's errors.
+    """
+    while True:
+        # What is in the log is not in the file yet, and whoever has the database open has an index of the log.
+        untouched = not any(path.with_name(path.name + end).exists() for end in ("-wal", "-shm"))
+        with closing(connect(path, "ro", untouched=untouched)) as connection:
+            try:
+                answer = question(connection, untouched)
+            except (MemfsError, sqlite3.Error):
+                if not (untouched and path.with_name(path.name + "-wal").exists()):
+                    raise
+                continue
+        if sure(answer) or not (untouched and path.with_name(path.name + "-wal").exists()):
+            return answer
 
 
 def check(path: Path, connection: sqlite3.Connection) -> list[str]:

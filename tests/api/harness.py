@@ -14,6 +14,7 @@ from urllib.parse import urlencode, urlsplit
 
 from memfs.workspace import Workspace
 from tests.processes import PYTHON, environment
+from tests.soundness import assert_sound
 
 START_SECONDS = 30.0
 STOP_SECONDS = 30.0
@@ -125,8 +126,11 @@ def new_key(db: Path, name: str = "test", **how: Any) -> str:
 
 
 @contextmanager
-def serving(db: Path, *options: str, key: str | None = None, expected_warnings: bool = False) -> Iterator[Server]:
-    """A server on a database. Afterwards it is stopped, must have ended well, and must have logged no warning."""
+def serving(
+    db: Path, *options: str, key: str | None = None, expected_warnings: bool = False, damaged: bool = False
+) -> Iterator[Server]:
+    """A server on a database. Afterwards it is stopped, must have ended well, must have logged no warning, and the
+    database is sound, unless it was ``damaged`` on purpose."""
     secret = new_key(db) if key is None else key
     log = db.with_name(f"{db.name}.serve.log")
     with log.open("a") as errors:
@@ -155,3 +159,5 @@ def serving(db: Path, *options: str, key: str | None = None, expected_warnings: 
         bad = [line for line in log.read_text().splitlines() if " level=" in line and " level=INFO " not in line]
         assert not bad, "\n".join(bad)
         assert "Traceback" not in log.read_text()
+    if not damaged:
+        assert_sound(db)

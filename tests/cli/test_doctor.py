@@ -18,7 +18,7 @@ def checks(answer: str) -> dict[str, dict[str, str]]:
     return {each["check"]: each for each in json.loads(answer)}
 
 
-def test_what_is_damaged_ends_with_a_status_and_a_next_step(run: Run, db: Path) -> None:
+def test_what_is_damaged_ends_with_a_status_and_a_next_step(run: Run, db: Path, damaged: None) -> None:
     db.write_bytes(b"no database" * 1000)
     db.chmod(0o600)
     output = run("doctor", code=1).output

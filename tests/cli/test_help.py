@@ -80,6 +80,7 @@ def test_the_commands_are_those_that_are_documented() -> None:
         "run",
         "prompt",
         "doctor",
+        "check",
         "tool",
         "mcp",
         "serve",

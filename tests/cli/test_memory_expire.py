@@ -31,8 +31,13 @@ def made(db: Path, workspace: Workspace, store: Store, actor: Actor) -> Made:
 
     def made(path: str, *, written: float, read: float | None = None) -> str:
         memory_id = workspace.memories.create(store.id, path, b"x", actor).id
+        at = days_ago(written)
         with closing(sqlite3.connect(db)) as connection:
-            connection.execute("UPDATE memories SET updated_at = ? WHERE id = ?", (days_ago(written), memory_id))
+            for statement in (
+                "UPDATE memories SET updated_at = ? WHERE id = ?",
+                "UPDATE memory_versions SET created_at = ? WHERE memory_id = ?",
+            ):
+                connection.execute(statement, (at, memory_id))
             connection.commit()
         if read is not None:
             workspace.engine.record_accesses({memory_id: days_ago(read)})

@@ -20,7 +20,7 @@ def looked(path: Path, seconds: float = 30.0) -> dict[str, Finding]:
 
 
 @pytest.fixture
-def filled(db: Path, actor: Actor) -> Path:
+def filled(db: Path, damaged: None, actor: Actor) -> Path:
     """A database that nobody has open."""
     with Workspace.open(db, create=True) as workspace:
         store = workspace.stores.create("Notes")

@@ -88,7 +88,7 @@ def test_a_missing_database_is_not_made_unless_asked(tmp_path: Path) -> None:
     assert os.listdir(tmp_path) == []
 
 
-def test_a_file_that_is_no_database_is_refused_and_left_alone(db: Path) -> None:
+def test_a_file_that_is_no_database_is_refused_and_left_alone(db: Path, damaged: None) -> None:
     content = b"# My notes\n" * 1_000
     db.write_bytes(content)
     for create in (True, False):
@@ -98,7 +98,7 @@ def test_a_file_that_is_no_database_is_refused_and_left_alone(db: Path) -> None:
     assert os.listdir(db.parent) == [db.name]
 
 
-def test_a_database_of_another_program_is_refused_and_left_alone(db: Path) -> None:
+def test_a_database_of_another_program_is_refused_and_left_alone(db: Path, damaged: None) -> None:
     with plain(db) as connection:
         connection.execute("CREATE TABLE bookmarks (url TEXT)")
     content = db.read_bytes()
@@ -108,7 +108,7 @@ def test_a_database_of_another_program_is_refused_and_left_alone(db: Path) -> No
     assert db.read_bytes() == content
 
 
-def test_a_database_of_a_newer_memfs_is_refused(workspace: Workspace, db: Path) -> None:
+def test_a_database_of_a_newer_memfs_is_refused(workspace: Workspace, db: Path, damaged: None) -> None:
     workspace.close()
     with plain(db) as connection:
         connection.execute(
@@ -131,7 +131,7 @@ def test_what_cannot_be_a_database_is_a_plain_error(tmp_path: Path, place: str) 
         SqliteEngine(path, create=True)
 
 
-def test_a_damaged_database_is_a_plain_error(workspace: Workspace, store: Store, db: Path) -> None:
+def test_a_damaged_database_is_a_plain_error(workspace: Workspace, store: Store, db: Path, damaged: None) -> None:
     write(workspace, store, "/a", b"x" * 50_000)
     workspace.close()
     content = bytearray(db.read_bytes())

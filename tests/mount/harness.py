@@ -23,6 +23,7 @@ from memfs.model.records import MemoryVersion
 from memfs.mount.processes import detach, mounted_below
 from memfs.workspace import Workspace
 from tests.processes import environment
+from tests.soundness import assert_sound
 
 LIMIT = 60.0
 """Seconds that any command of a test may take."""
@@ -61,6 +62,8 @@ class Site:
     prefix: tuple[str, ...] = ()
     extra: dict[str, str] = field(default_factory=dict)
     expected_log: list[str] = field(default_factory=list)
+    damaged: bool = False
+    """Set where the test writes to the database what memfs never would."""
     _logs: set[Path] = field(default_factory=set)
 
     @property
@@ -215,7 +218,7 @@ class Site:
             self.run("umount", self.root)
 
     def end(self) -> None:
-        """Take down what is mounted, then check that nothing is left and nothing unexpected was logged."""
+        """Take down what is mounted, then check that nothing is left or unexpectedly logged, and the database sound."""
         try:
             self.take_down()
             self.nothing_left()
@@ -236,6 +239,8 @@ class Site:
             assert any(re.search(pattern, line) for line in lines), f"not logged: {pattern}"
         for log in self._logs:
             log.unlink(missing_ok=True)
+        if not self.damaged:
+            assert_sound(self.db)
 
 
 def kill(pid: int) -> None:

@@ -325,6 +325,7 @@ def test_another_process_that_holds_the_database_delays_writes_and_no_reads(at: 
 
 def test_an_unexpected_exception_is_eio_and_the_mount_lives_on(at: Site, notes: Path) -> None:
     """The content of a version is taken out of the database behind the mount's back."""
+    at.damaged = True
     (notes / "a.md").write_text("soon damaged")
     at.run("umount", at.root)
     subprocess.run(

@@ -162,7 +162,7 @@ def test_a_database_that_was_closed(filled: Tool) -> None:
     assert list(ask(filled, CALLS)) == [f"Error: {UNAVAILABLE}"] * len(CALLS)
 
 
-def test_a_damaged_database(filled: Tool, db: Path) -> None:
+def test_a_damaged_database(filled: Tool, db: Path, damaged: None) -> None:
     with closing(sqlite3.connect(db)) as connection:
         connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
     size = db.stat().st_size

@@ -51,6 +51,7 @@ from memfs.model.records import (
     format_time,
 )
 from memfs.workspace import Workspace, memories, retention, stores
+from tests.soundness import assert_sound
 
 T = TypeVar("T")
 Faults = set[type[MemfsError]]
@@ -195,7 +196,8 @@ class WorkspaceMachine(RuleBasedStateMachine):
         self.claimed: datetime | None = None
 
     def teardown(self) -> None:
-        self.stack.close()
+        with self.stack:
+            assert_sound(self.db)
 
     # Choosing, and comparing what happens
 

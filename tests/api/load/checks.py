@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 
+from memfs.engine.checking import check
 from memfs.model.records import Actor
 from memfs.workspace import Workspace
 from tests.api.harness import Server
@@ -38,26 +39,8 @@ def version_ids(database: Path, store: str) -> tuple[list[str], int]:
 
 
 def check_database(database: Path) -> Iterator[str]:
-    """It is whole: heads are last versions, contents have their hashes."""
-    with closing(opened(database)) as connection:
-        heads = connection.execute(
-            "SELECT m.path FROM memories AS m JOIN memory_versions AS v ON v.sequence ="
-            " (SELECT max(sequence) FROM memory_versions WHERE memory_id = m.id)"
-            " WHERE v.operation = 'deleted' OR v.id IS NOT m.head_version_id OR v.path IS NOT m.path"
-            " OR v.content_sha256 IS NOT m.content_sha256 OR v.content_id IS NOT m.content_id"
-        ).fetchall()
-        gone = connection.execute(
-            "SELECT memory_id FROM memory_versions AS v WHERE operation != 'deleted'"
-            " AND sequence = (SELECT max(sequence) FROM memory_versions WHERE memory_id = v.memory_id)"
-            " AND memory_id NOT IN (SELECT id FROM memories)"
-        ).fetchall()
-        texts = connection.execute("SELECT sha256, bytes FROM contents").fetchall()
-        (found,) = connection.execute("PRAGMA integrity_check").fetchone()
-    yield from (f"the head of {path} is not its last version" for (path,) in heads)
-    yield from (f"the memory {memory_id} is gone without a deletion" for (memory_id,) in gone)
-    yield from (f"a text has not its hash {wanted}" for wanted, text in texts if digest(text) != wanted)
-    if found != "ok":
-        yield f"the database is damaged: {found}"
+    """Each invariant holds."""
+    yield from (str(each) for each in check(database).violations)
 
 
 def check_versions(database: Path, notes: Notes) -> Iterator[str]:

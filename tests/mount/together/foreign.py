@@ -75,7 +75,7 @@ class Prompt:
                 (sequence, id, store_id, memory_id, operation, path, created_at, created_by_type, created_by_id)
             SELECT max(sequence), '{version}', '{self._store}', '{memory}',
                 '{operation}', '{path}',
-                strftime('%Y-%m-%dT%H:%M:%fZ', 'now'), 'user_actor', 'prompt' FROM changes;
+                strftime('%Y-%m-%dT%H:%M:%f000Z', 'now'), 'user_actor', 'prompt' FROM changes;
         """
         if how == "unlink":
             script += f"DELETE FROM memories WHERE id = '{memory}';"
@@ -99,7 +99,8 @@ class Prompt:
             else:
                 script += f"""
                     UPDATE memories SET head_version_id = '{version}', content_sha256 = '{digest}',
-                        content_size_bytes = {size}, content_id = {content} WHERE id = '{memory}';
+                        content_size_bytes = {size}, content_id = {content}, updated_at =
+                        (SELECT created_at FROM memory_versions WHERE id = '{version}') WHERE id = '{memory}';
                 """
         subprocess.run(
             [sys.executable, "-c", PROMPT, self._site.db],
