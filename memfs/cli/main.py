@@ -88,6 +88,12 @@ def _check() -> click.Command:
     return check
 
 
+def _backup() -> click.Command:
+    from memfs.cli.backup import backup
+
+    return backup
+
+
 def _stat() -> click.Command:
     from memfs.cli.stat import stat
 
@@ -137,6 +143,7 @@ COMMANDS: dict[str, Callable[[], click.Command]] = {
     "status": _status,
     "doctor": _doctor,
     "check": _check,
+    "backup": _backup,
     "stat": _stat,
     "tool": _tool,
     "mcp": _mcp,

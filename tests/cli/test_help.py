@@ -81,6 +81,7 @@ def test_the_commands_are_those_that_are_documented() -> None:
         "prompt",
         "doctor",
         "check",
+        "backup",
         "tool",
         "mcp",
         "serve",

@@ -1,0 +1,156 @@
+PRAGMA application_id = 0x6D656D66;
+PRAGMA journal_mode = WAL;
+BEGIN TRANSACTION;
+CREATE TABLE "_sqlite_migrations" (
+   "id" INTEGER PRIMARY KEY,
+   "migration_set" TEXT,
+   "name" TEXT,
+   "applied_at" TEXT
+);
+INSERT INTO "_sqlite_migrations" VALUES(1,'memfs','0001_workspace','2026-11-30 20:19:09.693759+00:00');
+INSERT INTO "_sqlite_migrations" VALUES(2,'memfs','0002_upkeep','2026-11-30 20:19:09.709337+00:00');
+CREATE TABLE changes (
+            sequence INTEGER PRIMARY KEY AUTOINCREMENT, -- rises by every change; what followers remember
+            store_id TEXT NOT NULL REFERENCES memory_stores (id) ON DELETE CASCADE,
+            subject TEXT NOT NULL CHECK (subject IN ('memory', 'directories', 'store')),
+            memory_id TEXT                -- which memory changed, where subject is memory
+        );
+INSERT INTO "changes" VALUES(1,'memstore_01M8Q1S08K4Q80NF4C3F63M0C4','memory','mem_01M8Q1S08KX50GQG0XMFA7QB9F');
+INSERT INTO "changes" VALUES(2,'memstore_01M8Q1S08K4Q80NF4C3F63M0C4','memory','mem_01M8Q1S08KXKT388B229KKK2H8');
+INSERT INTO "changes" VALUES(3,'memstore_01M8Q1S08K4Q80NF4C3F63M0C4','memory','mem_01M8Q1S08KX50GQG0XMFA7QB9F');
+INSERT INTO "changes" VALUES(4,'memstore_01M8Q1S08K4Q80NF4C3F63M0C4','memory','mem_01M8Q1S08KX50GQG0XMFA7QB9F');
+INSERT INTO "changes" VALUES(5,'memstore_01M8Q1S08K4Q80NF4C3F63M0C4','memory','mem_01M8Q1S08KXKT388B229KKK2H8');
+INSERT INTO "changes" VALUES(6,'memstore_01M8Q1S08K4Q80NF4C3F63M0C4','memory','mem_01M8Q1S08KXKT7AHTYKAJ7EPYW');
+INSERT INTO "changes" VALUES(7,'memstore_01M8Q1S08K4Q80NF4C3F63M0C4','directories',NULL);
+CREATE TABLE "contents" (
+            id INTEGER PRIMARY KEY,
+            sha256 TEXT NOT NULL UNIQUE,  -- of the bytes, hexadecimal; each distinct text is kept once
+            size_bytes INTEGER NOT NULL,
+            bytes BLOB NOT NULL           -- UTF-8; a BLOB because some tools end a TEXT at NUL
+        );
+INSERT INTO "contents" VALUES(1,'ffe492a7b661bf203d73d8e8ab59cc46f8ec2e6373c803714fecbd0827344e29',12,X'496E7374616C6C2069742E0A');
+INSERT INTO "contents" VALUES(3,'c6924eb9a7ec015e94fe0be410c016843d4e2b7181c88e6f1330a874922e25a2',27,X'496E7374616C6C2069742E0A5468656E206D6F756E742069742E0A');
+INSERT INTO "contents" VALUES(4,'b1de61b8108f15d9913e0fa2e6371ed737fbe2be84e63a89ca8ae7a370322371',8,X'4772C3BCC39F650A');
+CREATE TABLE kept_directories (
+            store_id TEXT NOT NULL REFERENCES memory_stores (id) ON DELETE CASCADE,
+            path TEXT NOT NULL,           -- a directory that exists even when no memory lies below it
+            updated_at TEXT NOT NULL,
+            file_mode INTEGER,
+            file_mtime_ns INTEGER,
+            file_inode INTEGER,
+            PRIMARY KEY (store_id, path)
+        );
+INSERT INTO "kept_directories" VALUES('memstore_01M8Q1S08K4Q80NF4C3F63M0C4','/empty/inside','2026-11-30T20:19:09.722076Z',NULL,NULL,NULL);
+CREATE TABLE "memories" (
+            id TEXT PRIMARY KEY,          -- mem_...; survives renames
+            store_id TEXT NOT NULL REFERENCES memory_stores (id) ON DELETE CASCADE,
+            path TEXT NOT NULL,           -- within the store, starts with /
+            head_version_id TEXT NOT NULL REFERENCES memory_versions (id),
+            content_sha256 TEXT NOT NULL, -- the head's, repeated for fast listings
+            content_size_bytes INTEGER NOT NULL,
+            content_id INTEGER NOT NULL REFERENCES contents (id),
+            created_at TEXT NOT NULL,
+            updated_at TEXT NOT NULL,
+            file_mode INTEGER,            -- permission bits set through a mount; null: the mount's default
+            file_mtime_ns INTEGER,        -- modification time seen through mounts, ns; null: updated_at
+            file_inode INTEGER,           -- inode number seen through mounts; null: derived from id
+            UNIQUE (store_id, path)
+        );
+INSERT INTO "memories" VALUES('mem_01M8Q1S08KX50GQG0XMFA7QB9F','memstore_01M8Q1S08K4Q80NF4C3F63M0C4','/guide/install.md','memver_01M8Q1S08SHJSH8T0QRSTSRKGH','c6924eb9a7ec015e94fe0be410c016843d4e2b7181c88e6f1330a874922e25a2',27,3,'2026-11-30T20:19:09.718598Z','2026-11-30T20:19:09.721132Z',NULL,NULL,NULL);
+INSERT INTO "memories" VALUES('mem_01M8Q1S08KXKT7AHTYKAJ7EPYW','memstore_01M8Q1S08K4Q80NF4C3F63M0C4','/ünïcode.md','memver_01M8Q1S08SHJTD4RKZMTQRFZ2X','b1de61b8108f15d9913e0fa2e6371ed737fbe2be84e63a89ca8ae7a370322371',8,4,'2026-11-30T20:19:09.721846Z','2026-11-30T20:19:09.721846Z',NULL,NULL,NULL);
+CREATE TABLE memory_accesses (
+            memory_id TEXT PRIMARY KEY REFERENCES memories (id) ON DELETE CASCADE,
+            accessed_at TEXT NOT NULL     -- when the text was last read, to within an hour
+        ) WITHOUT ROWID
+        ;
+INSERT INTO "memory_accesses" VALUES('mem_01M8Q1S08KX50GQG0XMFA7QB9F','2026-11-30T20:19:09.755291Z');
+CREATE TABLE memory_stores (
+            id TEXT PRIMARY KEY,          -- memstore_...
+            name TEXT NOT NULL,           -- not unique
+            description TEXT NOT NULL,
+            metadata TEXT NOT NULL,       -- JSON object of text to text
+            created_at TEXT NOT NULL,
+            updated_at TEXT NOT NULL,     -- of name, description, metadata or archiving; not of memories
+            archived_at TEXT              -- null while the store can be changed
+        , guards TEXT /* JSON: secrets, personal_data, max_content_bytes, allowed_paths */ NOT NULL DEFAULT '{}');
+INSERT INTO "memory_stores" VALUES('memstore_01M8Q1S08K4Q80NF4C3F63M0C4','Project notes','What we learnt','{"team": "platform"}','2026-11-30T20:19:09.715064Z','2026-11-30T20:19:09.715064Z',NULL,'{}');
+INSERT INTO "memory_stores" VALUES('memstore_01M8Q1S08K4Q8E4FD1AJKERKPN','Empty','','{}','2026-11-30T20:19:09.715312Z','2026-11-30T20:19:09.715312Z',NULL,'{}');
+CREATE TABLE "memory_versions" (
+            sequence INTEGER PRIMARY KEY, -- the change that made it
+            id TEXT NOT NULL UNIQUE,      -- memver_...
+            store_id TEXT NOT NULL REFERENCES memory_stores (id) ON DELETE CASCADE,
+            memory_id TEXT NOT NULL,      -- mem_...; outlives the row in memories
+            operation TEXT NOT NULL CHECK (operation IN ('created', 'modified', 'deleted')),
+            path TEXT,                    -- null when redacted
+            content_size_bytes INTEGER,   -- null when deleted or redacted
+            content_sha256 TEXT,          -- null when deleted or redacted
+            content_id INTEGER REFERENCES contents (id), -- null when deleted or redacted
+            created_at TEXT NOT NULL,
+            created_by_type TEXT NOT NULL CHECK (
+                created_by_type IN ('session_actor', 'api_actor', 'user_actor', 'service_account_actor')
+            ),
+            created_by_id TEXT NOT NULL,
+            redacted_at TEXT,
+            redacted_by_type TEXT,
+            redacted_by_id TEXT
+        );
+INSERT INTO "memory_versions" VALUES(1,'memver_01M8Q1S08QN4TP69GVT274FJW0','memstore_01M8Q1S08K4Q80NF4C3F63M0C4','mem_01M8Q1S08KX50GQG0XMFA7QB9F','created','/guide/setup.md',12,'ffe492a7b661bf203d73d8e8ab59cc46f8ec2e6373c803714fecbd0827344e29',1,'2026-11-30T20:19:09.718598Z','user_actor','ada',NULL,NULL,NULL);
+INSERT INTO "memory_versions" VALUES(2,'memver_01M8Q1S08QN4TZBAFH21E6Z03N','memstore_01M8Q1S08K4Q80NF4C3F63M0C4','mem_01M8Q1S08KXKT388B229KKK2H8','created',NULL,NULL,NULL,NULL,'2026-11-30T20:19:09.719824Z','user_actor','ada','2026-11-30T20:19:09.726751Z','user_actor','ada');
+INSERT INTO "memory_versions" VALUES(3,'memver_01M8Q1S08RPKX98JDEWYTCS6DK','memstore_01M8Q1S08K4Q80NF4C3F63M0C4','mem_01M8Q1S08KX50GQG0XMFA7QB9F','modified','/guide/setup.md',27,'c6924eb9a7ec015e94fe0be410c016843d4e2b7181c88e6f1330a874922e25a2',3,'2026-11-30T20:19:09.720562Z','session_actor','sesn_01M8Q1S08KX50DG3PZF98C0SY3',NULL,NULL,NULL);
+INSERT INTO "memory_versions" VALUES(4,'memver_01M8Q1S08SHJSH8T0QRSTSRKGH','memstore_01M8Q1S08K4Q80NF4C3F63M0C4','mem_01M8Q1S08KX50GQG0XMFA7QB9F','modified','/guide/install.md',27,'c6924eb9a7ec015e94fe0be410c016843d4e2b7181c88e6f1330a874922e25a2',3,'2026-11-30T20:19:09.721132Z','user_actor','ada',NULL,NULL,NULL);
+INSERT INTO "memory_versions" VALUES(5,'memver_01M8Q1S08SHJSXSA515NVFYJKT','memstore_01M8Q1S08K4Q80NF4C3F63M0C4','mem_01M8Q1S08KXKT388B229KKK2H8','deleted','/gone.md',NULL,NULL,NULL,'2026-11-30T20:19:09.721389Z','session_actor','sesn_01M8Q1S08KX50DG3PZF98C0SY3',NULL,NULL,NULL);
+INSERT INTO "memory_versions" VALUES(6,'memver_01M8Q1S08SHJTD4RKZMTQRFZ2X','memstore_01M8Q1S08K4Q80NF4C3F63M0C4','mem_01M8Q1S08KXKT7AHTYKAJ7EPYW','created','/ünïcode.md',8,'b1de61b8108f15d9913e0fa2e6371ed737fbe2be84e63a89ca8ae7a370322371',4,'2026-11-30T20:19:09.721846Z','user_actor','ada',NULL,NULL,NULL);
+CREATE TABLE session_attachments (
+            session_id TEXT NOT NULL REFERENCES sessions (id) ON DELETE CASCADE,
+            position INTEGER NOT NULL,    -- order of attachment, from 0
+            store_id TEXT NOT NULL,
+            access TEXT NOT NULL CHECK (access IN ('read_write', 'read_only')),
+            store_name TEXT NOT NULL,     -- as it was at attachment
+            store_description TEXT NOT NULL,
+            mount_path TEXT NOT NULL,
+            instructions TEXT NOT NULL,
+            PRIMARY KEY (session_id, position)
+        );
+INSERT INTO "session_attachments" VALUES('sesn_01M8Q1S08KX50DG3PZF98C0SY3',0,'memstore_01M8Q1S08K4Q80NF4C3F63M0C4','read_write','Project notes','What we learnt','/mnt/memory/project-notes','');
+CREATE TABLE sessions (
+            id TEXT PRIMARY KEY,          -- sesn_...
+            created_at TEXT NOT NULL,
+            ended_at TEXT
+        );
+INSERT INTO "sessions" VALUES('sesn_01M8Q1S08KX50DG3PZF98C0SY3','2026-11-30T20:19:09.715424Z','2026-11-30T20:19:09.756208Z');
+CREATE TABLE workspace (
+            id TEXT PRIMARY KEY,       -- wrk_...; there is one row
+            created_at TEXT NOT NULL   -- RFC 3339, UTC, like every ..._at
+        , retention_days INTEGER /* versions older than this may be pruned */ NOT NULL DEFAULT 30, prune_automatically INTEGER /* 1: they are, once a day */ NOT NULL DEFAULT 0, pruned_at /* the last time that this happened */ TEXT, scrubs_wanted INTEGER /* how often something was redacted or a store deleted */ NOT NULL DEFAULT 0, scrubs_done INTEGER /* less than wanted: that may still be in free pages or the WAL */ NOT NULL DEFAULT 0);
+INSERT INTO "workspace" VALUES('wrk_01M8Q1S08D6TZCS210WPECWT5Z','2026-11-30T20:19:09.709856Z',30,0,NULL,1,1);
+CREATE UNIQUE INDEX "idx__sqlite_migrations_migration_set_name"
+    ON "_sqlite_migrations" ("migration_set", "name");
+CREATE INDEX memory_versions_of_store ON memory_versions (store_id, sequence);
+CREATE INDEX memory_versions_of_memory ON memory_versions (memory_id, sequence);
+CREATE INDEX memory_versions_of_content ON memory_versions (content_id);
+CREATE INDEX memory_versions_of_actor ON memory_versions (store_id, created_by_id, sequence);
+CREATE INDEX memories_of_content ON memories (content_id);
+CREATE INDEX memories_of_head ON memories (head_version_id);
+CREATE VIEW current_memories AS
+        SELECT memory_stores.name AS store, memories.path, CAST(contents.bytes AS TEXT) AS text,
+               memories.content_size_bytes AS size_bytes, memories.updated_at,
+               memory_versions.created_by_type AS last_actor_type, memory_versions.created_by_id AS last_actor_id,
+               memories.id AS memory_id, memories.head_version_id, memories.store_id
+        FROM memories
+        JOIN memory_stores ON memory_stores.id = memories.store_id
+        JOIN memory_versions ON memory_versions.id = memories.head_version_id
+        JOIN contents ON contents.id = memories.content_id
+        ORDER BY memory_stores.name, memories.path;
+CREATE VIEW history AS
+        SELECT memory_versions.created_at, memory_stores.name AS store, memory_versions.path,
+               memory_versions.operation, memory_versions.created_by_type AS actor_type,
+               memory_versions.created_by_id AS actor_id, memory_versions.content_size_bytes AS size_bytes,
+               CAST(contents.bytes AS TEXT) AS text, memory_versions.redacted_at,
+               memory_versions.id AS version_id, memory_versions.memory_id, memory_versions.store_id
+        FROM memory_versions
+        JOIN memory_stores ON memory_stores.id = memory_versions.store_id
+        LEFT JOIN contents ON contents.id = memory_versions.content_id
+        ORDER BY memory_versions.sequence DESC;
+DELETE FROM "sqlite_sequence";
+INSERT INTO "sqlite_sequence" VALUES('changes',7);
+COMMIT;
