@@ -11,6 +11,7 @@ from memfs.cli import exits
 from memfs.model.records import Actor, Store
 from memfs.workspace import Workspace
 from tests.cli.conftest import Run
+from tests.cli.terminal import at_terminal
 from tests.processes import python, tell
 
 HOLD = """
@@ -102,6 +103,12 @@ def test_a_repair_beside_somebody_else_is_for_later(run: Run, made: Path) -> Non
         assert run("check", code=exits.DATABASE).stdout, "looking is possible"
         tell(holder)
         holder.wait(30)
+
+
+def test_on_a_terminal_it_shows_how_far_it_is(made: Path) -> None:
+    sent = at_terminal(made, "check")
+    assert "sound: 1 store" in sent
+    assert any(stage in sent for stage in ("file", "hashes", "forms"))
 
 
 def test_no_database_is_told(run: Run, db: Path) -> None:

@@ -1,5 +1,6 @@
 """Backing a database up while it is in use."""
 
+import errno
 import os
 import sqlite3
 import time
@@ -12,6 +13,7 @@ import pytest
 from memfs.engine import backup, copying
 from memfs.engine.backup import back_up
 from memfs.engine.checking import check
+from memfs.engine.copying import placed_file
 from memfs.model.errors import Busy, InvalidRequest, MemfsError, UnusableDatabase
 from memfs.model.records import Actor, Store
 from memfs.workspace import Workspace
@@ -197,6 +199,22 @@ def test_a_file_that_comes_meanwhile_stays(db: Path, workspace: Workspace, targe
     with pytest.raises(InvalidRequest, match="is there already"):
         back_up(db, target, stage=told)
     assert (target.read_text(), os.listdir(target.parent)) == ("mine", [target.name])
+
+
+def test_without_links_of_the_file_system_it_is_renamed(
+    db: Path, workspace: Workspace, target: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As FAT answers."""
+
+    def no_links(*_names: object) -> None:
+        raise PermissionError(errno.EPERM, os.strerror(errno.EPERM))
+
+    monkeypatch.setattr(os, "link", no_links)
+    assert check(back_up(db, target).file).violations == []
+    with pytest.raises(InvalidRequest, match="is there already"), placed_file(target):
+        pass
+    assert check(target).violations == []
+    assert os.listdir(target.parent) == [target.name]
 
 
 def test_a_link_stays_one(db: Path, workspace: Workspace, target: Path) -> None:
