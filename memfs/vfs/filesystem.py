@@ -881,17 +881,14 @@ class Filesystem:
         await self.refresh()
         node = self.directory(inode)
         self._check_current(node)
-        handle = DirectoryHandle(next(self._numbers), node, [])
-        self.rewind(handle)
+        handle = DirectoryHandle(next(self._numbers), node)
         self._directories[handle.number] = handle
         return handle
 
     @staticmethod
     def rewind(handle: DirectoryHandle) -> None:
         """Take the entries as they are now, as each reading from the start must (rewinddir(3))."""
-        node = handle.node
-        handle.entries = [(b".", node), (b"..", node.parent or node)]
-        handle.entries += [(os.fsencode(name), child) for name, child in node.children.items()]
+        handle.take()
 
     def open_directory(self, number: int) -> DirectoryHandle:
         """An open directory. Raises EBADF."""
@@ -902,4 +899,6 @@ class Filesystem:
 
     def releasedir(self, number: int) -> None:
         """Close a directory."""
-        self._directories.pop(number, None)
+        handle = self._directories.pop(number, None)
+        if handle is not None:
+            handle.close()

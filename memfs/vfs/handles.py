@@ -49,15 +49,36 @@ class FileHandle:
         )
 
 
-@dataclass(slots=True, eq=False)
 class DirectoryHandle:
-    """An open directory: its names as they were when it was last read from the start, so that positions stay right
-    while it changes.
+    """An open directory: its names as they were when it was opened or last read from the start, so that positions stay
+    right while it changes.
 
     Entry ``n`` has position ``n``. What stands at a name is looked up when it is read: a file that an editor saved by
     rename meanwhile is another node, and there all the time; only a name that has gone is passed over.
     """
 
-    number: int
-    node: DirectoryNode
-    entries: list[tuple[bytes, Node]]
+    __slots__ = ("_entries", "node", "number")
+
+    def __init__(self, number: int, node: DirectoryNode) -> None:
+        self.number = number
+        self.node = node
+        self._entries: list[tuple[bytes, Node]] | None = None
+        # A kernel that has kept the names asks for none: they are put down when one is, or before they change.
+        node.unread.add(self)
+
+    @property
+    def entries(self) -> list[tuple[bytes, Node]]:
+        """The names, ``.`` and ``..`` first, and what stood there."""
+        return self.take() if self._entries is None else self._entries
+
+    def take(self) -> list[tuple[bytes, Node]]:
+        """Put down the names as they are now; returns them."""
+        node = self.node
+        self._entries = [(b".", node), (b"..", node.parent or node)]
+        self._entries += [(os.fsencode(name), child) for name, child in node.children.items()]
+        node.unread.discard(self)
+        return self._entries
+
+    def close(self) -> None:
+        """Nobody reads it any more."""
+        self.node.unread.discard(self)

@@ -21,7 +21,7 @@ from memfs.model.records import Head, time_ns
 from memfs.vfs.bases import Base
 
 if TYPE_CHECKING:
-    from memfs.vfs.handles import FileHandle
+    from memfs.vfs.handles import DirectoryHandle, FileHandle
 
 ROOT_INODE = 1
 FILE_MODE = 0o644
@@ -92,10 +92,11 @@ class DirectoryNode(Node):
 
     ``kept`` ones exist for their own sake, others while something lies below. ``directories`` counts the directories
     among the children. ``listing`` rises by each change of a name or of what stands at it; ``listed`` is what it was
-    when the kernel was last let keep what it reads here.
+    when the kernel was last let keep what it reads here. ``unread`` are those open directories that have not put the
+    names down yet.
     """
 
-    __slots__ = ("children", "directories", "given_mtime_ns", "kept", "listed", "listing")
+    __slots__ = ("children", "directories", "given_mtime_ns", "kept", "listed", "listing", "unread")
 
     def __init__(self, inode: int, mode: int = DIRECTORY_MODE, mtime_ns: int = 0, *, kept: bool = False) -> None:
         super().__init__(inode, mode, mtime_ns)
@@ -104,22 +105,28 @@ class DirectoryNode(Node):
         self.kept = kept
         self.listing = 0
         self.listed: int | None = None
+        self.unread: set[DirectoryHandle] = set()
         self.given_mtime_ns: int | None = None
         """The time that the store keeps of it, which was given explicitly; the names in it may have changed since."""
 
     def add(self, name: str, node: Node) -> None:
         """Put a node under a free name."""
         assert name not in self.children, name
+        self._about_to_change()
         self.children[name] = node
-        self.listing += 1
         node.parent, node.name = self, name
         if isinstance(node, DirectoryNode):
             self.directories += 1
 
+    def _about_to_change(self) -> None:
+        self.listing += 1
+        for handle in list(self.unread):
+            handle.take()
+
     def remove(self, node: Node) -> None:
         """Take a child out; it becomes an orphan. Its name stays in ``node.name``, for logs."""
+        self._about_to_change()
         del self.children[node.name]
-        self.listing += 1
         node.parent = None
         if isinstance(node, DirectoryNode):
             self.directories -= 1

@@ -199,6 +199,21 @@ async def test_11_nothing_is_made_in_a_removed_directory(files: Files) -> None:
 
 
 @in_trio
+async def test_11_an_open_directory_has_the_positions_of_when_it_was_opened_whenever_it_is_asked(files: Files) -> None:
+    """A kernel that has kept the names asks only for those behind them, when they have changed meanwhile."""
+    for name in ("/a", "/b", "/c"):
+        await files.write(name, "x")
+    handle = await files.fs.opendir(1)
+    left = await files.fs.opendir(1)
+    files.fs.releasedir(left.number)
+    await files.unlink("/a")
+    await files.write("/d", "x")
+    assert [name for name, _ in handle.entries] == [b".", b"..", b"a", b"b", b"c"]
+    files.fs.releasedir(handle.number)
+    assert not files.fs.tree.root.unread
+
+
+@in_trio
 async def test_11_an_open_directory_keeps_its_positions_and_rewinds_to_the_present(files: Files) -> None:
     for name in "abc":
         await files.write(f"/{name}", name)
