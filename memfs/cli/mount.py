@@ -229,7 +229,8 @@ def status(format_: Format) -> None:
     from memfs.mount import control
 
     mounts = control.status()
-    several = len({mount.user for mount in mounts}) > 1
+    own = control.user_name(os.getuid())
+    others = any(mount.user != own for mount in mounts)
     write_list(
         format_,
         map(asdict, mounts),
@@ -240,7 +241,7 @@ def status(format_: Format) -> None:
             Column("SESSION", fixed=True),
             Column("PID", fixed=True, right=True),
             Column("RUN", fixed=True, right=True),
-            *([Column("USER", fixed=True)] if several else []),
+            *([Column("USER", fixed=True)] if others else []),
             Column("STORE"),
         ],
         lambda item: [
@@ -250,7 +251,7 @@ def status(format_: Format) -> None:
             item["session_id"] or "-",
             str(item["pid"] or "-"),
             str(item["run"] or "-"),
-            *([item["user"]] if several else []),
+            *([item["user"]] if others else []),
             item["name"],
         ],
     )

@@ -285,7 +285,7 @@ def _of_others(own: Sequence[Path]) -> list[MountStatus]:
                 state=asked(path, ANSWER_SECONDS),
                 log="",
                 database=record.database if record else "",
-                user=_user_name(owner),
+                user=user_name(owner),
                 run=None,
                 temporaries=DEFAULT_NAMES,
                 refusals=[],
@@ -295,7 +295,8 @@ def _of_others(own: Sequence[Path]) -> list[MountStatus]:
     return found
 
 
-def _user_name(uid: int) -> str:
+def user_name(uid: int) -> str:
+    """The name of a user, the number where it has none."""
     try:
         return pwd.getpwuid(uid).pw_name
     except KeyError:
@@ -314,7 +315,7 @@ def _status_of(state: RootState, record: RootRecord, mount: MountRecord, conditi
         state=condition,
         log=os.fspath(state.log_path),
         database=record.database,
-        user=_user_name(os.getuid()),
+        user=user_name(os.getuid()),
         run=record.pid if state.record_path.suffix == RUNS else None,
         temporaries=record.temporaries,
         refusals=read_refusals(state.refusals_path(Path(mount.path).name)),

@@ -35,11 +35,11 @@ def store(api: Server) -> str:
 
 @pytest.fixture
 def mounts(at: Site) -> Iterator[tuple[Path, Path]]:
-    """The store mounted twice: to write, and to read."""
+    """The store mounted twice: to write, and to read; there each open asks too."""
     second = at.directory / "second"
     try:
         (writable,) = at.mount("notes")
-        at.run("mount", "-s", "notes:read_only", "--root", second)
+        at.run("mount", "-s", "notes:read_only", "--strict", "--root", second)
         yield writable, second / "notes"
     finally:
         at.run("umount", second, check=False)
