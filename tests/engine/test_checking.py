@@ -14,7 +14,7 @@ import pytest
 
 from memfs.engine import checking
 from memfs.engine.checking import check, repair
-from memfs.engine.invariants import INVARIANTS
+from memfs.engine.invariants import INVARIANTS, Invariant
 from memfs.model import ids
 from memfs.model.errors import Busy, NotFound, StorageFailed, UnusableDatabase
 from memfs.model.findings import Violation
@@ -631,11 +631,11 @@ def test_a_repair_that_would_break_something_else_is_taken_back(filled: Path, mo
     wrong(filled, "UPDATE memories SET path = '/other.md' WHERE path = '/kept.md'")
     before = history(filled), filled.read_bytes()
 
-    def careless(invariant: object) -> object:
+    def careless(invariant: Invariant) -> Invariant:
         def spoil(db: sqlite3.Connection) -> None:
             db.execute("DELETE FROM changes")
 
-        return replace(invariant, repair=spoil) if invariant.name == "forms" else invariant  # type: ignore[attr-defined,type-var]
+        return replace(invariant, repair=spoil) if invariant.name == "forms" else invariant
 
     monkeypatch.setattr(checking, "INVARIANTS", tuple(map(careless, INVARIANTS)))
     with pytest.raises(StorageFailed, match="taken back: sequence"):
