@@ -191,6 +191,14 @@ RIGHT: dict[str, list[tuple[int, op.Operation]]] = {
         (0, op.Tree()),
     ],
     "fallocate": [(0, op.Open("/a", os.O_RDWR, 0)), (0, op.Write(0, b"x")), (0, op.Allocate(0, 102_397, 5000))],
+    "copy": [
+        (0, op.Open("/d/a", os.O_RDWR, 0)),
+        (0, op.Pwrite(0, b"x", 102_397)),
+        (0, op.Open("/a", os.O_RDWR, 0)),
+        (0, op.Seek(1, 3, os.SEEK_SET)),
+        (0, op.CopyRange(0, 1, 102_400)),
+        (0, op.Close(1)),
+    ],
     "append": [
         (0, op.Open("/a", os.O_RDWR, 0)),
         (0, op.Ftruncate(0, 102_400)),

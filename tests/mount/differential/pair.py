@@ -142,6 +142,8 @@ class Pair:
             and found.value in range(len(operation.data))
         ):
             self._short(process, operation, slot, found)
+        elif isinstance(operation, op.CopyRange) and slot is not None and self._is_cut(process, operation, found):
+            self._short_copy(process, operation, found)
         elif difference is None:
             expected = self.twin.workers[process].do(operation)
             self._same((found.errno, found.value), (expected.errno, expected.value))
@@ -328,6 +330,23 @@ class Pair:
         self._same(found.value, again.value)
         self.spoiled.add(slot.inode)
         self._same(self._size(process, operation), MAX_CONTENT_BYTES)
+
+    def _is_cut(self, process: int, operation: op.CopyRange, found: op.Outcome) -> bool:
+        """Whether less was copied than there is, and all of it would go over the limit of size."""
+        stands = self.twin.workers[process].do(op.Position(operation.slot)).seen
+        assert stands is not None
+        there = min(operation.size, self._size(process, operation) - int(stands.own))
+        start = self._position(process, operation)
+        return isinstance(found.value, int) and 0 < found.value < there and start + there > MAX_CONTENT_BYTES
+
+    def _short_copy(self, process: int, operation: op.CopyRange, found: op.Outcome) -> None:
+        """A copy over the limit of size: the kernel sends it in pieces, and the last one was refused."""
+        assert isinstance(found.value, int)
+        self.met.add("size")
+        again = self.twin.workers[process].do(replace(operation, size=found.value))
+        self._same(found.value, again.value)
+        held = self.slots[process]
+        self.spoiled.add(held[operation.into % len(held)].inode)
 
     # Directories that change while they are read
 
