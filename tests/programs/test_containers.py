@@ -365,8 +365,8 @@ class Podman:
             "nproc=1024:1024",
             *options,
         ]
-        for mount in system():
-            self.options += ["--volume", f"{mount['source']}:{mount['destination']}:ro"]
+        # Not what runs memfs: an agent needs none of it, and a checkout can lie where this user may not go.
+        self.options += ["--volume", "/usr:/usr:ro"]
 
     def command(self, *words: str) -> list[str]:
         """The command line for some words."""
