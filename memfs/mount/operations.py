@@ -372,8 +372,9 @@ class StoreOperations(pyfuse3.Operations):
         try:
             await self.filesystem.flush(fh)
         finally:
-            node = self.filesystem.file(fh).node
-            if self.filesystem.passing(fh) or node.size != node.kernel_size:
+            handle = self.filesystem.file(fh)
+            node = handle.node
+            if self.filesystem.passing(handle) or node.size != node.kernel_size:
                 # Before close() returns: who asks for the size next must not be told that of what was written.
                 _forget_attributes(node.inode)
 
@@ -407,7 +408,7 @@ class StoreOperations(pyfuse3.Operations):
     async def readdir(self, fh: int, start_id: int, token: pyfuse3.ReaddirToken) -> None:
         directory = self.filesystem.open_directory(fh)
         if start_id == 0:
-            self.filesystem.rewind(directory)
+            directory.take()  # as they are now: rewinddir(3)
         for position in range(start_id, len(directory.entries)):
             name, node = directory.entries[position]
             itself = position < 2

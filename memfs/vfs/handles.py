@@ -1,10 +1,15 @@
 """Open files and directories."""
 
+import errno
+import itertools
 import os
 from dataclasses import dataclass
 
+import trio
+
 from memfs.vfs.bases import Base
-from memfs.vfs.nodes import DirectoryNode, FileNode, Node
+from memfs.vfs.errors import os_error
+from memfs.vfs.nodes import NOBODY, DirectoryNode, FileNode, Node
 
 
 @dataclass(slots=True, eq=False)
@@ -27,6 +32,13 @@ class FileHandle:
         """Record that the buffer is what it is by something that was done through this, just now."""
         self.unsaved = True
         self.changed_at = self.node.generation
+
+    def leave(self) -> None:
+        """It is gone: its node does not count it any more."""
+        node = self.node
+        node.writing = node.writing - {self} or NOBODY
+        node.reading = node.reading - {self} or NOBODY
+        node.handles -= 1
 
     @property
     def writable(self) -> bool:
@@ -82,3 +94,57 @@ class DirectoryHandle:
     def close(self) -> None:
         """Nobody reads it any more."""
         self.node.unread.discard(self)
+
+
+class Handles:
+    """The open files and directories of one mount, by number."""
+
+    def __init__(self) -> None:
+        self._numbers = itertools.count(1)
+        self._files: dict[int, FileHandle] = {}
+        self._directories: dict[int, DirectoryHandle] = {}
+
+    def add_file(self, node: FileNode, flags: int, pid: int) -> FileHandle:
+        """One more open file of a node, which counts it from now on."""
+        handle = FileHandle(next(self._numbers), node, flags, pid, node.starting_point(), trio.current_time())
+        self._files[handle.number] = handle
+        node.handles += 1
+        if handle.writable:
+            node.writing |= {handle}
+        if flags & os.O_ACCMODE != os.O_WRONLY:
+            node.reading |= {handle}
+        return handle
+
+    def file(self, number: int) -> FileHandle:
+        """An open file. Raises EBADF."""
+        try:
+            return self._files[number]
+        except KeyError:
+            raise os_error(errno.EBADF) from None
+
+    def remove_file(self, number: int) -> FileHandle:
+        """Nobody can ask for an open file any more; its node counts it until it ``leaves``. Returns it."""
+        return self._files.pop(number)
+
+    def holds(self, base: Base) -> bool:
+        """Whether somebody has a file open to write at places in this text."""
+        return any(handle.base is base for handle in self._files.values() if handle.writable)
+
+    def add_directory(self, node: DirectoryNode) -> DirectoryHandle:
+        """One more open directory."""
+        handle = DirectoryHandle(next(self._numbers), node)
+        self._directories[handle.number] = handle
+        return handle
+
+    def open_directory(self, number: int) -> DirectoryHandle:
+        """An open directory. Raises EBADF."""
+        try:
+            return self._directories[number]
+        except KeyError:
+            raise os_error(errno.EBADF) from None
+
+    def releasedir(self, number: int) -> None:
+        """Close a directory."""
+        handle = self._directories.pop(number, None)
+        if handle is not None:
+            handle.close()

@@ -242,6 +242,13 @@ class FileNode(Node):
             self.base = Base() if self.head is None else Base.of(self.head)
         return self.base
 
+    def latest(self) -> "FileNode | None":
+        """The file that is in its place now, by others' changes; None where nothing is."""
+        node = self
+        while not node.attached and node.successor is not None:
+            node = node.successor
+        return node if node.attached else None
+
     def content_key(self) -> tuple[str, int]:
         """Equal exactly while reads give the same bytes."""
         return ("" if self.head is None else self.head.version_id, self.generation)

@@ -6,24 +6,81 @@ target's id, while the inode at the name is the source's, as on any filesystem. 
 """
 
 import errno
-from collections.abc import Sequence
+import os
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from memfs.model import ids
-from memfs.model.errors import ContentTooLarge, NotFound, PathConflict, PreconditionFailed, StoreFull
+from memfs.model.errors import ContentTooLarge, NotFound, PathConflict, PreconditionFailed, StoreFull, WriteRefused
 from memfs.model.mutations import Applied, Create, Delete, KeepDirectory, MoveDirectory, Mutation, Update
 from memfs.model.paths import check_path
 from memfs.model.records import MAX_CONTENT_BYTES, MAX_MEMORIES, FileAttributes, Head
-from memfs.vfs.asides import Asides
 from memfs.vfs.bases import Base
-from memfs.vfs.content import Contents
 from memfs.vfs.errors import os_error
+from memfs.vfs.looking import Looking
 from memfs.vfs.nodes import FILE_MODE, DirectoryNode, FileNode, Node
-from memfs.vfs.saving import Saving
-from memfs.vfs.scratch import ScratchAccount
-from memfs.vfs.temporaries import Temporaries
-from memfs.vfs.transactions import Transactions
-from memfs.vfs.tree import Tree, child_path, file_attributes, place_attributes
+from memfs.vfs.parts import Parts
+from memfs.vfs.settling import Settling
+from memfs.vfs.tree import StaleEntry, child_path, file_attributes, place_attributes
+
+RENAME_TRIES = 20
+"""How often a rename over a memory begins anew because somebody else has just saved what would be removed."""
+
+
+class Renaming:
+    """Renames as they are asked for, begun anew where somebody else comes between."""
+
+    def __init__(self, parts: Parts, looking: Looking, settling: Settling, refused: Callable[[str, str], None]) -> None:
+        """``refused`` is that of Filesystem."""
+        self._parts = parts
+        self._tree = parts.tree
+        self._transactions = parts.transactions
+        self._saving = parts.saving
+        self._contents = parts.contents
+        self._looking = looking
+        self._settling = settling
+        self._refused = refused
+
+    async def rename(
+        self, parent: int, name: bytes, new_parent: int, new_name: bytes, *, noreplace: bool, exchange: bool
+    ) -> None:
+        """Move a file or directory, replacing what is there, or exchange two names."""
+        self._transactions.check_writable()
+        await self._settling.settle_name(parent, name)
+        await self._settling.settle_name(new_parent, new_name)
+        for _ in range(RENAME_TRIES):
+            await self._look_ahead(parent, name)
+            async with self._transactions.naming():
+                source = self._looking.lookup(parent, name)
+                into, text = self._looking.target(new_parent, new_name)
+                rename = Rename(self._parts, self._looking.directory(parent), source, into, text)
+                try:
+                    await rename.run(noreplace=noreplace, exchange=exchange)
+                except WriteRefused as error:
+                    self._refused(child_path(into, text), str(error))
+                    raise
+                except PreconditionFailed:
+                    self._transactions.distrust()
+                else:
+                    self._follow_kernel(StaleEntry(parent, name), StaleEntry(new_parent, new_name))
+                    return
+            # Somebody else has just saved what is moved: that goes along.
+            if isinstance(source, FileNode) and self._saving.outdated(source):
+                await self._saving.commit(source)
+        raise os_error(errno.EAGAIN, "the file keeps changing elsewhere")
+
+    async def _look_ahead(self, parent: int, name: bytes) -> None:
+        """Let guards search what a rename is about to make a version of (Transactions.look_ahead)."""
+        node = self._looking.directory(parent).children.get(os.fsdecode(name))
+        if isinstance(node, FileNode) and (node.scratch or node.dirty) and node.size <= MAX_CONTENT_BYTES:
+            await self._transactions.look_ahead(bytes(self._contents.of(node)))
+
+    def _follow_kernel(self, *entries: StaleEntry) -> None:
+        """After a rename, which a kernel follows by itself: where what it had at one of the names was not what is there
+        any more, it now has that at the other one.
+        """
+        if any(self._looking.believed(entry) for entry in entries):
+            self._tree.stale += entries
 
 
 @dataclass(slots=True)
@@ -35,26 +92,6 @@ class _Written:
     text: bytes
     generation: int
     base: Base
-
-
-@dataclass(frozen=True, slots=True)
-class Parts:
-    """What of a filesystem a rename changes."""
-
-    tree: Tree
-    transactions: Transactions
-    saving: Saving
-    contents: Contents
-    asides: Asides
-    scratch: ScratchAccount
-    temporaries: Temporaries
-
-    def remove(self, node: FileNode) -> None:
-        """Take a file out of the tree, after its removal is committed."""
-        node.removed_here = True
-        self.saving.forget(node)
-        self.tree.orphan(node)
-        self.scratch.settle(node)
 
 
 class Rename:

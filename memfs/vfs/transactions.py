@@ -5,7 +5,7 @@ from contextlib import asynccontextmanager
 
 import trio
 
-from memfs.model.errors import StoreFull
+from memfs.model.errors import ReadOnly, StoreArchived, StoreFull
 from memfs.model.mutations import Applied, KeepDirectory, Mutation
 from memfs.vfs.asides import Asides
 from memfs.vfs.nodes import DirectoryNode
@@ -23,6 +23,7 @@ class Transactions:
 
     def __init__(self, store: AttachedStore, tree: Tree, asides: Asides, scratch: ScratchAccount) -> None:
         """Fills the tree from the store."""
+        self.read_only = store.access == "read_only"
         self._store = store
         self._tree = tree
         self._asides = asides
@@ -98,13 +99,20 @@ class Transactions:
 
     # Committing
 
+    def check_writable(self) -> None:
+        """Raises ReadOnly, StoreArchived."""
+        if self.read_only:
+            raise ReadOnly("this store is attached read_only: attach it read_write to change it")
+        if self._tree.archived:
+            raise StoreArchived("this store is archived: it can only be read")
+
     async def look_ahead(self, content: bytes) -> None:
         """Without any lock, let guards search a text that is about to be committed.
 
         A search can take a second. If it began under the lock, every open would wait for it as soon as another mount
         has committed something.
         """
-        if self._store.access != "read_only" and self._store.searches():
+        if not self.read_only and self._store.searches():
             await trio.to_thread.run_sync(self._store.look_ahead, content)
 
     async def commit(self, mutations: Sequence[Mutation], *, emptied: Sequence[DirectoryNode] = ()) -> Applied:
@@ -138,5 +146,5 @@ class Transactions:
 
     async def sync(self) -> None:
         """Return once every commit so far survives a loss of power."""
-        if self._store.access != "read_only":
+        if not self.read_only:
             await trio.to_thread.run_sync(self._store.sync)

@@ -14,7 +14,7 @@ from typing import Any
 from memfs.cli.main import main
 from memfs.mount import refusals
 from memfs.mount.operations import StoreOperations
-from memfs.vfs import Filesystem
+from memfs.vfs.looking import Looking
 
 UNGUARDED = "forget"
 """The one handler that is none: nobody waits for an answer, so it guards itself."""
@@ -48,13 +48,13 @@ def plant() -> None:
     for name in handlers():
         if name != UNGUARDED:
             _put_inside(name)
-    forget = Filesystem.forget
+    forget = Looking.forget
 
-    def faulty(self: Filesystem, inode: int, count: int) -> None:
+    def faulty(self: Looking, inode: int, count: int) -> None:
         _fail_where_told(UNGUARDED)
         forget(self, inode, count)
 
-    Filesystem.forget = faulty  # type: ignore[method-assign]  # that is the fault
+    Looking.forget = faulty  # type: ignore[method-assign]  # that is the fault
     refusals.BURST = 1_000  # each fault is to be logged, however quickly they come
 
 

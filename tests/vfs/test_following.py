@@ -9,7 +9,7 @@ import trio
 from memfs.model.errors import StoreArchived
 from memfs.model.mutations import Create, Delete, KeepDirectory, Mutation, Update
 from memfs.vfs import FileNode, Node
-from memfs.vfs.filesystem import READING_SECONDS
+from memfs.vfs.reading import READING_SECONDS
 from memfs.vfs.tree import StaleEntry, StaleInode
 from tests.vfs.harness import APPEND, READ, SAVE, UPDATE, WRITE, Files, in_trio, jump, on_mock_clock, refused
 
@@ -192,7 +192,7 @@ async def test_7_the_second_try_of_a_kernel_is_answered(files: Files, other: Fil
         assert (await files.read("/a")).startswith("text" if flags == READ else "saved")
         with refused(errno.ESTALE):  # that was one try
             await other.fs.open(held[-1].inode, flags, 7)
-        other.fs._retries.clear()
+        other.fs.retries._told.clear()
     for node in held:
         other.fs.forget(node.inode, 1)
     files.compare_inodes = other.compare_inodes = False
@@ -218,7 +218,7 @@ async def test_7_who_may_have_come_by_a_name_that_is_gone_looks_up_the_new_one(
     assert other.get(handle) == b"text"
     with refused(errno.ESTALE):
         await other.fs.open(node.inode, READ, 8)
-    monkeypatch.setattr("memfs.vfs.filesystem.WALK_SECONDS", 0.0)
+    monkeypatch.setattr("memfs.vfs.looking.WALK_SECONDS", 0.0)
     later = await other.fs.open(node.inode, READ, 8)
     for each in (handle, later):
         await other.close(each)
@@ -257,7 +257,7 @@ async def test_7_only_what_was_looked_up_since_the_first_try_is_answered_at_the_
         await other.fs.open(first.inode, READ, 7)
     with refused(errno.ENOENT):  # where that call ends
         other.node("/a", 7)
-    assert not other.fs._retries
+    assert not other.fs.retries._told
     await other.close(handle)
     for node in (first, elsewhere, found):
         other.fs.forget(node.inode, 1)

@@ -117,7 +117,7 @@ async def test_an_open_after_a_close_that_masked_waits_for_the_release(files: Fi
     handle = await files.open("/a", SAVE)
     files.put(handle, 0, WORD)
     await files.fs.flush(handle.number)
-    assert files.fs.passing(handle.number)
+    assert files.fs.passing(handle)
     seen = []
 
     async def look() -> None:

@@ -11,8 +11,12 @@ from typing import Any
 
 from memfs.cli.main import main
 from memfs.mount.operations import StoreOperations
-from memfs.vfs import FileHandle, FileNode, Filesystem
+from memfs.vfs import DirectoryHandle, FileHandle, FileNode
+from memfs.vfs.handles import Handles
+from memfs.vfs.making import Making
+from memfs.vfs.rename import Renaming
 from memfs.vfs.saving import Saving
+from memfs.vfs.writing import Writing
 
 BUGS = {
     "flush": "close() leaves its text to the timer",
@@ -64,8 +68,8 @@ def _committing_first(right: Any) -> Any:
 
 
 def _only_attached(right: Any) -> Any:
-    def wrong(self: Filesystem, number: int, offset: int, data: bytes) -> Any:
-        if not self.file(number).node.attached:
+    def wrong(self: Writing, number: int, offset: int, data: bytes) -> Any:
+        if not self._handles.file(number).node.attached:
             raise OSError(errno.ESTALE, "gone")
         return right(self, number, offset, data)
 
@@ -73,8 +77,8 @@ def _only_attached(right: Any) -> Any:
 
 
 def _with_blanks(_right: Any) -> Any:
-    def wrong(self: Filesystem, node: FileNode, size: int) -> None:
-        buffer = self.contents.buffer(node)
+    def wrong(self: Writing, node: FileNode, size: int) -> None:
+        buffer = self._contents.buffer(node)
         buffer.extend(b" " * (size - len(buffer)))
         del buffer[size:]
 
@@ -82,15 +86,15 @@ def _with_blanks(_right: Any) -> Any:
 
 
 def _replacing(right: Any) -> Any:
-    async def wrong(self: Filesystem, *args: Any, noreplace: bool, exchange: bool) -> None:
+    async def wrong(self: Renaming, *args: Any, noreplace: bool, exchange: bool) -> None:
         await right(self, *args, noreplace=noreplace, exchange=False)
 
     return wrong
 
 
 def _touching(right: Any) -> Any:
-    async def wrong(self: Filesystem, parent: int, name: bytes, *args: Any, **options: Any) -> None:
-        node = self.lookup(parent, name)
+    async def wrong(self: Renaming, parent: int, name: bytes, *args: Any, **options: Any) -> None:
+        node = self._looking.lookup(parent, name)
         await right(self, parent, name, *args, **options)
         node.touch(content=True)
 
@@ -98,8 +102,8 @@ def _touching(right: Any) -> Any:
 
 
 def _keeping_the_time(right: Any) -> Any:
-    def wrong(self: Filesystem, number: int, offset: int, data: bytes) -> Any:
-        node = self.file(number).node
+    def wrong(self: Writing, number: int, offset: int, data: bytes) -> Any:
+        node = self._handles.file(number).node
         before = node.mtime_ns
         written = right(self, number, offset, data)
         node.mtime_ns = before
@@ -109,7 +113,7 @@ def _keeping_the_time(right: Any) -> Any:
 
 
 def _with_usual_mode(right: Any) -> Any:
-    async def wrong(self: Filesystem, parent: int, name: bytes, mode: int, flags: int, pid: int) -> FileHandle:
+    async def wrong(self: Making, parent: int, name: bytes, mode: int, flags: int, pid: int) -> FileHandle:
         found: FileHandle = await right(self, parent, name, 0o640, flags, pid)
         return found
 
@@ -117,7 +121,7 @@ def _with_usual_mode(right: Any) -> Any:
 
 
 def _busy(right: Any) -> Any:
-    async def wrong(self: Filesystem, parent: int, name: bytes) -> None:
+    async def wrong(self: Making, parent: int, name: bytes) -> None:
         try:
             await right(self, parent, name)
         except OSError as error:
@@ -127,9 +131,9 @@ def _busy(right: Any) -> Any:
 
 
 def _counting_anew(right: Any) -> Any:
-    def wrong(self: Filesystem, number: int) -> Any:
-        handle = right(self, number)
-        self.rewind(handle)
+    def wrong(self: Handles, number: int) -> DirectoryHandle:
+        handle: DirectoryHandle = right(self, number)
+        handle.take()
         return handle
 
     return wrong
@@ -137,19 +141,19 @@ def _counting_anew(right: Any) -> Any:
 
 def _removing_first(right: Any) -> Any:
     async def wrong(
-        self: Filesystem, parent: int, name: bytes, new_parent: int, new_name: bytes, **options: bool
+        self: StoreOperations, parent: int, name: bytes, new_parent: int, new_name: bytes, flags: int, ctx: Any
     ) -> None:
-        into = self.directory(new_parent)
-        source, target = self.lookup(parent, name), into.children.get(os.fsdecode(new_name))
+        source = self.filesystem.directory(parent).children.get(os.fsdecode(name))
+        target = self.filesystem.directory(new_parent).children.get(os.fsdecode(new_name))
         if isinstance(source, FileNode) and isinstance(target, FileNode) and source is not target:
-            await self.unlink(new_parent, new_name)
-        await right(self, parent, name, new_parent, new_name, **options)
+            await self.filesystem.unlink(new_parent, new_name)
+        await right(self, parent, name, new_parent, new_name, flags, ctx)
 
     return wrong
 
 
 def _cutting(right: Any) -> Any:
-    def wrong(self: Filesystem, number: int, offset: int, data: bytes) -> Any:
+    def wrong(self: Writing, number: int, offset: int, data: bytes) -> Any:
         right(self, number, offset, data[: max(0, 102_400 - offset)])
         return len(data)
 
@@ -162,18 +166,18 @@ def plant() -> None:
     # Which follows close() so soon that it may come before the comparison.
     _replace(Saving, "release", "flush", lambda _: _nothing)
     _replace(StoreOperations, "getattr", "reader", _committing_first)
-    _replace(Filesystem, "_removal", "unlink", lambda _: lambda _node: [])
-    _replace(Filesystem, "write", "open-unlinked", _only_attached)
-    _replace(Filesystem, "_resize", "grow", _with_blanks)
+    _replace(Making, "_removal", "unlink", lambda _: lambda _node: [])
+    _replace(Writing, "write", "open-unlinked", _only_attached)
+    _replace(Writing, "_resize", "grow", _with_blanks)
     _replace(Saving, "give_up", "give-up", lambda _: lambda *_: None)
-    _replace(Filesystem, "rename", "exchange", _replacing)
-    _replace(Filesystem, "rename", "rename-time", _touching)
-    _replace(Filesystem, "write", "write-time", _keeping_the_time)
-    _replace(Filesystem, "create", "mode", _with_usual_mode)
-    _replace(Filesystem, "rmdir", "errno", _busy)
-    _replace(Filesystem, "open_directory", "listing", _counting_anew)
-    _replace(Filesystem, "rename", "identity", _removing_first)
-    _replace(Filesystem, "write", "size", _cutting)
+    _replace(Renaming, "rename", "exchange", _replacing)
+    _replace(Renaming, "rename", "rename-time", _touching)
+    _replace(Writing, "write", "write-time", _keeping_the_time)
+    _replace(Making, "create", "mode", _with_usual_mode)
+    _replace(Making, "rmdir", "errno", _busy)
+    _replace(Handles, "open_directory", "listing", _counting_anew)
+    _replace(StoreOperations, "rename", "identity", _removing_first)
+    _replace(Writing, "write", "size", _cutting)
 
 
 if __name__ == "__main__":
