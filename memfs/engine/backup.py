@@ -11,9 +11,10 @@ from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 
-from memfs.engine import invariants, opening
+from memfs.engine import opening
 from memfs.engine.checking import Stage, check, require_file, silent
 from memfs.engine.copying import COMPANIONS, copy_pages, placed_file
+from memfs.engine.invariants import database
 from memfs.model.errors import Busy, InvalidRequest, NotFound, UnusableDatabase
 from memfs.model.findings import Checked
 
@@ -92,7 +93,7 @@ def _scrub(file: Path) -> None:
 
 def _sqlite_s_check(file: Path) -> Checked:
     with closing(opening.connect(file, "ro", untouched=True)) as copy:
-        return Checked(list(invariants.file(copy)))
+        return Checked(list(database.file(copy)))
 
 
 def _check_target(path: Path, target: Path, *, replace: bool) -> None:

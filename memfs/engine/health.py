@@ -11,7 +11,8 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from memfs.engine import invariants, opening
+from memfs.engine import opening
+from memfs.engine.invariants import live, versions
 from memfs.model.errors import MemfsError
 from memfs.model.findings import Finding
 
@@ -102,8 +103,8 @@ def _whole(path: Path, connection: sqlite3.Connection, seconds: float, *, curren
         if lost:
             wrong.append(f"{lost} rows refer to others which are not there")
         for find, what in (
-            (invariants.heads, "memories that differ from their newest version"),
-            (invariants.texts, "versions that differ from their content"),
+            (live.heads, "memories that differ from their newest version"),
+            (versions.texts, "versions that differ from their content"),
         ):
             count = sum(1 for _ in find(connection)) if current else 0
             if count:
