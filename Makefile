@@ -18,7 +18,7 @@ ARGS ?=
 CASES ?= ../shared/cases
 
 .PHONY: help demo test test-fast test-programs bench bench-quick bench-history bench-sync load-api fuzz-api fuzz-mount \
-	cases stress soak install lint type format docs clean
+	cases stress soak endure install lint type format docs clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-13s %s\n", $$1, $$2 }' Makefile
@@ -61,6 +61,10 @@ bench-sync: install ## Compare the official SDK's session memory sync with a mou
 load-api: install ## Put load on the HTTP API beside busy mounts, and look for what is lost (two minutes)
 	@echo 'load-api: serving, mounting and working'
 	$(VENV_PYTHON) scripts/load-api $(ARGS)
+
+endure: install ## Work for two hours on eight mounts, API and CLI, and look for what grows or is left (ARGS='--hours 0.1')
+	@echo 'endure: serving, mounting and working'
+	$(VENV_PYTHON) scripts/endure $(ARGS)
 
 soak: install ## Hold many sessions on one store against each other (ten minutes; ARGS='--seconds 30 sessions')
 	@echo 'soak: mounting one store many times and working'
