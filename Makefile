@@ -18,7 +18,7 @@ ARGS ?=
 CASES ?= ../shared/cases
 
 .PHONY: help demo test test-fast test-programs bench bench-quick bench-history bench-sync load-api fuzz-api fuzz-mount \
-	cases stress soak endure install lint type format docs clean
+	cases stress soak endure install lint type format docs lock clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-13s %s\n", $$1, $$2 }' Makefile
@@ -104,6 +104,9 @@ format: install ## Format the code and fix what can be fixed
 	@echo 'format: rewriting files in place'
 	$(VENV_PYTHON) -m ruff check --fix-only . $(PYTHON_SCRIPTS)
 	$(VENV_PYTHON) -m ruff format . $(PYTHON_SCRIPTS)
+
+lock: ## Put on record anew what install installs: the newest versions in pyproject.toml's ranges, with hashes
+	@scripts/lock
 
 docs: install ## Write the reference page of the commands anew, from their help
 	@echo 'docs: writing what is generated'
