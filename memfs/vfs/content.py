@@ -15,6 +15,9 @@ CACHED_CONTENT_BYTES = 256 * 1024
 they were dropped. With 8 MiB, a worker took 8 MB more for a store of 2,000 texts of 10,000 bytes that was
 read once."""
 
+ENTRY_BYTES = 300
+"""What an entry takes beside its text: a store of one-line texts would else fill memory with little else."""
+
 
 class ContentCache:
     """Texts by version id, least recently used out first. A version never changes, so nothing here goes stale."""
@@ -36,9 +39,9 @@ class ContentCache:
         if version_id in self._texts:
             return
         self._texts[version_id] = text
-        self._size += len(text)
+        self._size += len(text) + ENTRY_BYTES
         while self._size > self._limit:
-            self._size -= len(self._texts.popitem(last=False)[1])
+            self._size -= len(self._texts.popitem(last=False)[1]) + ENTRY_BYTES
 
 
 class Contents:
