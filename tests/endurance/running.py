@@ -1,10 +1,11 @@
 """Eight mounts, an API server and a shell at work for hours, in rounds; between them it is quiet, and measured."""
 
 import os
+import sqlite3
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass, field
 from hashlib import sha256
 from pathlib import Path
@@ -193,6 +194,8 @@ class Endurance:
     def _now(self) -> Usage:
         with Workspace.open(self.database, read_only=True) as workspace:
             memories = len(workspace.memories.list(self.store))
+        with closing(sqlite3.connect(f"file:{self.database}?mode=ro", uri=True)) as connection:
+            (versions,) = connection.execute("SELECT count(*) FROM memory_versions").fetchone()
         roots = [site.root for site in self.sites] + [self.directory / "ninth"]
         records = [RootState(root).record_path for root in roots]
         ours = {
@@ -203,6 +206,7 @@ class Endurance:
             wal_bytes=size(Path(f"{self.database}-wal")),
             database_bytes=size(self.database),
             memories=memories,
+            versions=versions,
             files=files_below(self.directory) | ours,
             mounts=len(mounted_below(self.directory)),
         )

@@ -12,6 +12,7 @@ from tests.endurance.measuring import (
     DATABASE_BYTES,
     KEPT_BYTES,
     KEPT_DESCRIPTORS,
+    VERSION_BYTES,
     Process,
     Usage,
     Use,
@@ -47,7 +48,7 @@ for each in kept:
 """
 
 
-NOTHING = Usage({}, 1000, 2000, 3, frozenset({"/a"}), 4)
+NOTHING = Usage({}, 1000, 2000, 3, 5, frozenset({"/a"}), 4)
 
 MOST_DESCRIPTORS = max(KEPT_DESCRIPTORS.values())
 MOST_MIB = max(KEPT_BYTES.values()) >> 20
@@ -94,6 +95,7 @@ def test_what_a_process_keeps_is_found(moments: dict[str, Use], kind: str) -> No
     [
         ({"wal_bytes": WAL_BYTES + 1}, "the WAL has"),
         ({"database_bytes": 2001 + DATABASE_BYTES}, "the database had"),
+        ({"database_bytes": 2001 + DATABASE_BYTES + VERSION_BYTES, "versions": 6}, "1 versions more"),
         ({"memories": 4}, "memories"),
         ({"files": frozenset({"/a", "/b"})}, "not there: /b"),
         ({"mounts": 5}, "mounts"),
