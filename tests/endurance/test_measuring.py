@@ -100,7 +100,7 @@ def test_what_a_process_keeps_is_found(moments: dict[str, Use], kind: str) -> No
         ({"files": frozenset({"/a", "/b"})}, "not there: /b"),
         ({"mounts": 5}, "mounts"),
     ],
-    ids=lambda value: next(iter(value)) if isinstance(value, dict) else "",
+    ids=lambda value: " ".join(value) if isinstance(value, dict) else "",
 )
 def test_what_else_has_grown_is_found(change: dict[str, object], words: str) -> None:
     assert not list(grown([], NOTHING, NOTHING, WAL_BYTES))
