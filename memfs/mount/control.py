@@ -234,15 +234,7 @@ def status() -> list[MountStatus]:
     end_dead_runs()
     found = []
     for state, record in records():
-        alive = state.alive()
-        for mount in record.mounts:
-            if not alive:
-                condition = "dead"
-            elif not mounted_at(Path(record.place) / Path(mount.path).name):
-                condition = "unmounted"
-            else:
-                condition = asked(Path(mount.path), ANSWER_SECONDS)
-            found.append(_status_of(state, record, mount, condition))
+        found += status_of_root(state, record)
     for state, record in records(kind=RUNS):
         found += [
             _status_of(state, record, mount, asked_in_run(record, Path(mount.path), ANSWER_SECONDS))
@@ -250,6 +242,20 @@ def status() -> list[MountStatus]:
         ]
     if os.getuid() == 0:
         found += _of_others([Path(record.place) for _, record in records()])
+    return found
+
+
+def status_of_root(state: RootState, record: RootRecord) -> list[MountStatus]:
+    """The mounts of one root, which alone are asked."""
+    alive, found = state.alive(), []
+    for mount in record.mounts:
+        if not alive:
+            condition = "dead"
+        elif not mounted_at(Path(record.place) / Path(mount.path).name):
+            condition = "unmounted"
+        else:
+            condition = asked(Path(mount.path), ANSWER_SECONDS)
+        found.append(_status_of(state, record, mount, condition))
     return found
 
 

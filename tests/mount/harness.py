@@ -14,24 +14,32 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
 
+from click.testing import CliRunner
+
+from memfs.cli.main import main
 from memfs.engine import VersionFilter
 from memfs.model.records import MemoryVersion
+from memfs.mount import control
 from memfs.mount.processes import detach, mounted_below
+from memfs.mount.runtime import RootRecord, RootState
 from memfs.workspace import Workspace
 from tests.processes import environment
 from tests.soundness import assert_sound
 
-LIMIT = 60.0
-"""Seconds that any command of a test may take."""
+LIMIT = 100.0
+"""Seconds that any command of a test may take, on a machine however busy."""
+
+SCRIPT_LIMIT = 2 * LIMIT
+"""And a guide, with dozens of them."""
 
 T = TypeVar("T")
 
 
-def wait_until(condition: Callable[[], T], what: str, seconds: float = 15.0) -> T:
+def wait_until(condition: Callable[[], T], what: str, seconds: float = LIMIT) -> T:
     """Ask again and again until a condition holds; for what the kernel or another process gives no event for."""
     deadline = time.monotonic() + seconds
     while True:
@@ -101,6 +109,19 @@ class Site:
             assert done.returncode == 0, done.stderr
         return done
 
+    def run_here(self, *arguments: str | Path) -> str:
+        """Run memfs in this process, which is as good where a process is not what is tested, and ten times as fast;
+        returns what it wrote to stdout. Where commands are run as somebody else, or elsewhere, there is one all the
+        same.
+        """
+        if self.prefix:
+            return self.run(*arguments).stdout
+        variables = self.environment()
+        unset = dict.fromkeys(os.environ.keys() - variables.keys())
+        done = CliRunner().invoke(main, list(map(str, arguments)), env=variables | unset, prog_name="memfs")
+        assert done.exit_code == 0, (done.output, done.exception)
+        return done.stdout
+
     def shell(self, script: str) -> str:
         """Run a bash script in this site's directory in which ``memfs`` is a command; returns what it wrote."""
         programs = self.directory / "bin"
@@ -115,7 +136,7 @@ class Site:
             env={**variables, "PATH": f"{programs}:{variables['PATH']}"},
             capture_output=True,
             text=True,
-            timeout=LIMIT,
+            timeout=SCRIPT_LIMIT,
             check=False,
         )
         assert "Traceback" not in done.stderr, done.stderr
@@ -124,13 +145,13 @@ class Site:
 
     def store(self, name: str, **files: str) -> str:
         """Make a store, with memories at the paths that the keywords spell (``a_md`` is /a.md); returns its id."""
-        made = self.run("store", "create", "-q", name).stdout.strip()
+        made = self.run_here("store", "create", "-q", name).strip()
         if files:
             source = self.directory / f"import-{made}"
             source.mkdir()
             for key, text in files.items():
                 (source / key.replace("_", ".")).write_text(text)
-            self.run("store", "import", made, source)
+            self.run_here("store", "import", made, source)
         return made
 
     def mount(self, *stores: str, **options: Any) -> list[Path]:
@@ -146,24 +167,57 @@ class Site:
 
     def note_logs(self) -> None:
         """Look into the logs of what is mounted now when the test ends; ``mount`` does it itself."""
-        self._logs |= {Path(mount["log"]) for mount in self.status()}
+        self._logs |= {Path(mount["log"]) for mount in self.known()}
 
     def note_log(self, log: Path) -> None:
         """Look into the log of another root when the test ends."""
         self._logs.add(log)
 
+    def record(self) -> tuple[RootState, RootRecord | None]:
+        """What is on record of this root, None where nothing is: no mount is asked, and no process started."""
+        runtime = None
+        if "XDG_RUNTIME_DIR" in self.extra:
+            runtime = Path(self.extra["XDG_RUNTIME_DIR"], "memfs")
+        elif "nsenter" in self.prefix:
+            runtime = Path(f"/proc/{self.prefix[self.prefix.index('--target') + 1]}/root/run/memfs")
+        state = RootState(self.root, runtime)
+        return state, state.read()
+
     def status(self) -> list[dict[str, Any]]:
-        """What is mounted at this root."""
-        found = json.loads(self.run("status", "--format", "json").stdout)
-        return [mount for mount in found if mount["root"] == str(self.root)]
+        """What is mounted at this root, as ``memfs status`` tells it.
+
+        That command would also ask all other mounts of the machine, and wait for those that other tests have stopped.
+        """
+        if self.prefix:
+            found = json.loads(self.run("status", "--format", "json").stdout)
+            return [mount for mount in found if mount["root"] == str(self.root)]
+        state, record = self.record()
+        told = [] if record is None else control.status_of_root(state, record)
+        found = json.loads(json.dumps([asdict(mount) for mount in told]))
+        return list(found)
+
+    def refusals(self, count: int = 1) -> list[dict[str, str]]:
+        """What status tells of refused operations, once there are so many: that comes a moment after their answer."""
+
+        def told() -> list[dict[str, str]]:
+            found: list[dict[str, str]] = self.status()[0]["refusals"]
+            return found if len(found) >= count else []
+
+        return wait_until(told, f"{count} refusals to be told")
+
+    def known(self) -> list[dict[str, Any]]:
+        """Of what is mounted at this root, what needs no answer of it: name, pid, log."""
+        state, record = self.record()
+        mounts = () if record is None else record.mounts
+        return [{"name": mount.name, "pid": mount.pid, "log": str(state.log_path)} for mount in mounts]
 
     def supervisor(self) -> int:
         """The process that everything of this root hangs on."""
-        return parent_of(self.status()[0]["pid"])
+        return parent_of(self.known()[0]["pid"])
 
     def worker(self, name: str) -> int:
         """The process that serves a store."""
-        return next(int(mount["pid"]) for mount in self.status() if mount["name"] == name)
+        return next(int(mount["pid"]) for mount in self.known() if mount["name"] == name)
 
     def restart_worker(self, name: str) -> None:
         """Kill the process that serves a store, and wait until its store is mounted again."""
@@ -214,8 +268,8 @@ class Site:
 
     def take_down(self) -> None:
         """Unmount what is mounted at this root."""
-        if self.status():
-            self.run("umount", self.root)
+        if self.known():
+            self.run_here("umount", self.root)
 
     def end(self) -> None:
         """Take down what is mounted, then check that nothing is left or unexpectedly logged, and the database sound."""

@@ -43,7 +43,7 @@ def test_a_mount_writes_nothing_to_a_database_that_was_put_back_under_it(at: Sit
         with pytest.raises(OSError, match=os.strerror(errno.EIO)):
             what()
     assert (notes / "b.md").read_text() == "after\n", "it shows what it had until it is mounted anew"
-    assert "was replaced while it was open" in at.status()[0]["refusals"][-1]["reason"]
+    assert "was replaced while it was open" in at.refusals()[-1]["reason"]
     at.run("umount", at.root, check=False)
     (notes,) = at.mount("notes")
     assert [path.name for path in notes.iterdir()] == ["a.md"]

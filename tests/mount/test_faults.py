@@ -151,7 +151,12 @@ def test_a_fault_in_any_handler_is_eio_and_the_mount_lives_on(at: Site, tmp_path
     assert {"a.md", "u.md", "d"} <= set(os.listdir(notes))
     (mount,) = at.status()
     assert (mount["pid"], mount["state"]) == (worker, "mounted")
-    newest = mount["refusals"][-1]
-    assert (newest["operation"], newest["errno"]) == ("releasedir", "EIO")
-    assert "RuntimeError" in newest["reason"]
+
+    def newest() -> dict[str, str]:
+        told = at.refusals()[-1]
+        return told if told["operation"] == "releasedir" else {}
+
+    told_last = wait_until(newest, "the last fault to be told")
+    assert told_last["errno"] == "EIO"
+    assert "RuntimeError" in told_last["reason"]
     at.expected_log += [r"failed path=.+ operation=\w+ errno=EIO", "Traceback"]

@@ -163,15 +163,18 @@ def test_looking_around_is_not_told(at: Site, notes: Path) -> None:
     ):
         with pytest.raises(OSError):  # noqa: PT011 (any: that they are refused is not what is tested)
             act()
-    assert at.status()[0]["refusals"] == []
-    assert "refused" not in Path(at.status()[0]["log"]).read_text()
+    log = Path(at.status()[0]["log"])
+    with pytest.raises(PermissionError):
+        os.mkfifo(notes / "pipe")
+    assert [told["operation"] for told in at.refusals()] == ["mknod"], "and nothing before it"
+    assert log.read_text().count("refused") == 1
 
 
 @pytest.mark.mount
 def test_refusals_outlive_the_worker(at: Site, notes: Path) -> None:
     with pytest.raises(OSError), socket.socket(socket.AF_UNIX) as server:  # noqa: PT011 (the next line tells)
         server.bind(os.fspath(notes / "s"))
-    wait_until(lambda: [r["operation"] for r in at.status()[0]["refusals"]] == ["mknod"], "it is told")
+    assert [told["operation"] for told in at.refusals()] == ["mknod"]
     at.restart_worker("notes")
     assert [r["path"] for r in at.status()[0]["refusals"]] == ["/s"]
     at.expected_log += ["a worker died"]

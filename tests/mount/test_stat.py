@@ -171,4 +171,6 @@ def test_tools_find_no_extended_attributes_and_say_nothing(at: Site, notes: Path
         done = subprocess.run(command, capture_output=True, text=True, timeout=LIMIT, check=False)
         assert (done.returncode, done.stdout, done.stderr) == (0, "", ""), command
     assert {"/a.md", "/b.md", "/s.md", "/m.md"} <= set(at.heads("notes"))
-    assert at.status()[0]["refusals"] == []
+    with pytest.raises(PermissionError):
+        os.mkfifo(notes / "pipe")
+    assert [told["operation"] for told in at.refusals()] == ["mknod"], "and nothing before it"
