@@ -11,7 +11,7 @@ VENV_PYTHON := .venv/bin/python
 PYTHON_SCRIPTS := $(shell grep -lE '^\#!.*python3?$$' scripts/*)
 # Tests run in several processes, each file in one of them. They are started with -bb too, which they do not inherit.
 TEST_PROCESSES ?= 3
-IN_PARALLEL := --dist loadfile --tx '$(TEST_PROCESSES)*popen//python=$(VENV_PYTHON) -bb'
+IN_PARALLEL := --dist loadfile --no-loadscope-reorder --tx '$(TEST_PROCESSES)*popen//python=$(VENV_PYTHON) -bb'
 # Narrows a test run: make test ARGS='-k rename -x'. Or options of a benchmark: make bench-history ARGS='--db kept.db'
 ARGS ?=
 # Cases of others: faults that people met on comparable filesystems, and a program `run` that runs them in a directory.
@@ -97,8 +97,7 @@ lint: install ## Check style and formatting
 
 type: install ## Check types (mypy --strict)
 	@echo 'type: checking types'
-	$(VENV_PYTHON) -m mypy
-	for script in $(PYTHON_SCRIPTS); do $(VENV_PYTHON) -m mypy "$$script"; done
+	$(VENV_PYTHON) -m mypy --scripts-are-modules memfs tests docs/guide/examples $(PYTHON_SCRIPTS)
 
 format: install ## Format the code and fix what can be fixed
 	@echo 'format: rewriting files in place'

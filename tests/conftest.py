@@ -10,6 +10,11 @@ from memfs.workspace import Workspace, guards
 from tests.soundness import assert_sound
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Begin with what mounts: it takes long, and of several processes none shall be left with it at the end."""
+    items.sort(key=lambda item: item.get_closest_marker("mount") is None)
+
+
 @pytest.fixture(autouse=True)
 def nothing_searched(monkeypatch: pytest.MonkeyPatch) -> None:
     """What a test's own detectors find is not remembered by the next one."""
