@@ -174,7 +174,7 @@ def test_the_generated_reference_is_up_to_date() -> None:
         [sys.executable, ROOT / "scripts" / "reference", "--check"],
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=120,
         check=False,
         env=environment(),
     )

@@ -16,8 +16,8 @@ from memfs.workspace import Workspace
 from tests.processes import PYTHON, environment
 from tests.soundness import assert_sound
 
-START_SECONDS = 30.0
-STOP_SECONDS = 30.0
+START_SECONDS = 100.0
+STOP_SECONDS = 100.0
 
 
 @dataclass(frozen=True)
@@ -82,7 +82,7 @@ class Server:
         if data is not None:
             sent.setdefault("content-type", "application/json")
         where = urlsplit(self.url)
-        connection = HTTPConnection(where.hostname or "", where.port, timeout=30)
+        connection = HTTPConnection(where.hostname or "", where.port, timeout=120)
         try:
             target = path + (f"?{urlencode(query)}" if query else "")
             connection.request(method, target, data, sent)

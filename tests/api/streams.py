@@ -10,7 +10,7 @@ from urllib.parse import urlencode
 
 from tests.api.harness import Server
 
-SECONDS = 20.0
+SECONDS = 60.0
 """How long a test waits for an event."""
 
 

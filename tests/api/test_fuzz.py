@@ -36,7 +36,7 @@ MAX_BODY = 1_048_576
 REFUSED_BY_THE_SERVER = "Invalid HTTP request received."
 """What uvicorn answers, and logs, where bytes are no HTTP request; see MALFORMED."""
 
-pytestmark = pytest.mark.timeout(120 * EFFORT)
+pytestmark = pytest.mark.timeout(240 * EFFORT)
 
 
 def fuzzed(examples: int) -> Callable[[Callable[..., None]], Callable[..., None]]:

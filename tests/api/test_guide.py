@@ -1,13 +1,15 @@
 """What the guides of the API say can be followed as it stands, on a real server and a real mount."""
 
 import os
+import random
 import re
 import select
 import shlex
+import socket
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pytest
@@ -27,7 +29,7 @@ _BLOCKS = re.compile(r"^```(sh|python)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 SETUP = """\
 # What was started in the background may have ended by itself: that is no failure of the guide's.
 trap 'kill $(jobs -p) 2> /dev/null || true' EXIT
-waited() { for _ in {1..200}; do [ "$(grep -c "$2" "$1")" -ge "$3" ] && return; sleep 0.1; done; cat "$1"; exit 1; }
+waited() { for _ in {1..600}; do [ "$(grep -c "$2" "$1")" -ge "$3" ] && return; sleep 0.1; done; cat "$1"; exit 1; }
 """
 """Before the guide's own lines: what it leaves running ends with it. The second is for what comes by the stream."""
 
@@ -126,11 +128,20 @@ def lines_until(process: subprocess.Popen[str], pattern: str) -> str:
     return printed
 
 
+def fixed_port() -> str:
+    """A free port that no client's connection takes while no server listens there."""
+    first, _ = map(int, Path("/proc/sys/net/ipv4/ip_local_port_range").read_text().split())
+    for port in random.sample(range(10_000, first), 100):
+        with suppress(OSError), socket.create_server(("127.0.0.1", port)):
+            return str(port)
+    raise AssertionError(f"of 100 ports below {first} none is free")
+
+
 def test_the_follower_goes_on_after_a_restart_of_the_server(tmp_path: Path) -> None:
     db = tmp_path / "memfs.db"
     key = new_key(db)
-    with serving(db, key=key) as server:
-        port = server.url.rpartition(":")[2]
+    port = fixed_port()
+    with serving(db, "--port", port, key=key) as server:
         store = server.store()
         memory = server.post(f"{store}/memories", {"path": "/a.md", "content": "one\n"}).ok()["id"]
         with following(server, store.rpartition("/")[2], "0") as process:
@@ -165,7 +176,7 @@ def test_the_programs_of_the_guide_to_the_api_run_as_they_are_written(server: Se
         [*PYTHON, "-c", PROGRAMS[number]],
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=120,
         check=False,
         env=environment(ANTHROPIC_BASE_URL=server.url, ANTHROPIC_API_KEY=server.key),
     )

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.api.harness import Server, new_key, serving
+from tests.api.harness import Answer, Server, new_key, serving
 from tests.processes import ROOT
 
 BETAS = ("agent-memory-2026-07-22", "managed-agents-2026-04-01")
@@ -75,7 +75,7 @@ def test_what_is_wrong_is_said(server: Server, store: str, body: bytes, said: st
 
 def test_json_needs_no_content_type_but_forms_are_none(server: Server, store: str) -> None:
     body = json.dumps({"path": "/a", "content": "1"}).encode()
-    connection = HTTPConnection(server.url.removeprefix("http://"), timeout=30)
+    connection = HTTPConnection(server.url.removeprefix("http://"), timeout=120)
     connection.request("POST", f"{store}/memories", body, {"x-api-key": server.key})
     assert connection.getresponse().status == 200
     connection.close()
@@ -101,7 +101,7 @@ def test_a_body_over_the_limit(tmp_path: Path) -> None:
 
         error = server.request("POST", f"{store}/memories", body(8193)).refused(413, "request_too_large")
         assert "8,192 bytes" in error["message"]
-        connection = HTTPConnection(server.url.removeprefix("http://"), timeout=30)
+        connection = HTTPConnection(server.url.removeprefix("http://"), timeout=120)
         sent = iter([body(8193)[:5000], body(8193)[5000:]])
         headers = {"x-api-key": server.key, "content-type": "application/json"}
         connection.request("POST", f"{store}/memories", sent, headers, encode_chunked=True)
@@ -114,13 +114,16 @@ def test_a_body_over_the_limit(tmp_path: Path) -> None:
 
 def test_too_many_requests_in_a_second(tmp_path: Path) -> None:
     db = tmp_path / "memfs.db"
-    with serving(db, "--rate", "5") as server:
+    with serving(db, "--rate", "1") as server:
         other = new_key(db, "other")
         for key, kind in ((server.key, None), ("wrong", 401)):
-            answers = [server.request("GET", "/v1/memory_stores", key=key) for _ in range(40)]
-            refused = [answer for answer in answers if answer.status == 429]
-            assert len(refused) > 10
-            assert len(answers) - len(refused) >= 5
+            answers: list[Answer] = []
+            refused: list[Answer] = []
+            while len(refused) < 10 and len(answers) < 200:  # a slow machine's requests are fewer a second
+                answers.append(server.request("GET", "/v1/memory_stores", key=key))
+                refused = [answer for answer in answers if answer.status == 429]
+            assert len(refused) == 10
+            assert len(answers) > len(refused)
             assert {answer.status for answer in answers} == {429, kind or 200}
             for answer in refused:
                 answer.refused(429, "rate_limit_error")

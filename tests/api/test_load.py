@@ -62,7 +62,7 @@ def test_streams_went_on_where_they_were_broken_off(found: Found) -> None:
 
 def test_reads_go_on_while_another_process_holds_the_writer_lock(found: Found) -> None:
     # Readers stop by the clock: had they waited for the lock, each would have made a request or two.
-    assert len(found.held.seconds) > 4 * READERS
+    assert len(found.held.seconds) > 2 * READERS
     assert not found.held.refused
 
 

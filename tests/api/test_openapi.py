@@ -256,7 +256,7 @@ def test_the_stream(server: Server, store: str, document: JsonObject) -> None:
     refusal("404", "/v1/memory_stores/memstore_01M8NMQFRP7HNTABQQHZR3KZM6/changes")
     refusal("413", body=b" " * 1_048_577)
     request = Request(f"{server.url}{path}", headers={"x-api-key": server.key})
-    with urlopen(request, timeout=30) as stream:
+    with urlopen(request, timeout=120) as stream:
         assert isinstance(stream, HTTPResponse)
         assert stream.status == 200
         assert (stream.getheader("content-type") or "").partition(";")[0] in answers["200"]["content"]

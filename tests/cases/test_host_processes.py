@@ -135,7 +135,7 @@ def test_a_database_of_any_spelling_below_the_root_is_refused(at: Site, tmp_path
             cwd="/",
             capture_output=True,
             text=True,
-            timeout=20,
+            timeout=LIMIT,
             check=False,
         )
         assert done.returncode == 1

@@ -115,7 +115,7 @@ def test_an_interrupted_run_leaves_nothing(tmp_path: Path, temporary: Path, numb
     finally:
         process.terminate()
     assert process.returncode == 1
-    wait_until(lambda: not mounted_below(temporary), "the mounts to go")
+    wait_until(lambda: not mounted_below(temporary) and not os.listdir(temporary), "the mounts to go")
     nothing_left(temporary)
 
 

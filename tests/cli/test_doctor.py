@@ -51,7 +51,7 @@ def test_a_system_that_has_nothing_gets_answers_and_no_traceback(tmp_path: Path)
         cwd="/",
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=120,
         check=False,
     )
     assert "Traceback" not in done.stderr, done.stderr

@@ -119,7 +119,7 @@ def test_a_closed_standard_input_is_no_empty_text(workspace: Workspace, store: S
     workspace.memories.create(store.id, "/a", b"precious", actor)
     words = [*MEMFS, "--db", str(db), *command.format(store=store.id).split()]
     result = subprocess.run(
-        ["sh", "-c", '"$@" <&-', "sh", *words], capture_output=True, env=environment(), check=False, timeout=60
+        ["sh", "-c", '"$@" <&-', "sh", *words], capture_output=True, env=environment(), check=False, timeout=120
     )
     assert result.returncode == exits.INVALID
     assert result.stderr.startswith(b"memfs: standard input cannot be read")

@@ -122,7 +122,7 @@ def test_the_seed_s_shell_examples_work(tmp_path: Path) -> None:
         env=variables,
         capture_output=True,
         text=True,
-        timeout=100,
+        timeout=220,
         check=False,
     )
     assert done.returncode == 0, f"{done.stdout}\n{done.stderr}"

@@ -53,7 +53,7 @@ def test_a_stop_waits_for_a_request_and_ends_a_stream(db: Path) -> None:
     with serving(db) as running, Workspace.open(db) as other:
         store = running.store()
         where = running.url.removeprefix("http://")
-        stream = http.client.HTTPConnection(where, timeout=30)
+        stream = http.client.HTTPConnection(where, timeout=120)
         stream.request("GET", f"{store}/changes", headers={"x-api-key": running.key})
         events = stream.getresponse()
         assert events.status == 200
@@ -65,7 +65,7 @@ def test_a_stop_waits_for_a_request_and_ends_a_stream(db: Path) -> None:
         with other.engine._write():  # type: ignore[attr-defined]  # SQLite's own
             waiting = threading.Thread(target=create)
             waiting.start()
-            deadline = time.monotonic() + 20
+            deadline = time.monotonic() + 60
             while "memfs_http_requests_in_progress 3" not in running.get("/metrics").body.decode():
                 assert time.monotonic() < deadline
             running.process.terminate()
@@ -80,7 +80,7 @@ def test_a_stop_waits_for_a_request_and_ends_a_stream(db: Path) -> None:
 
 def refusal(*words: str | Path) -> tuple[int, str]:
     done = subprocess.run(
-        [*PYTHON, "-m", "memfs.cli", *map(str, words)], capture_output=True, text=True, timeout=60, check=False
+        [*PYTHON, "-m", "memfs.cli", *map(str, words)], capture_output=True, text=True, timeout=120, check=False
     )
     assert done.stdout == ""
     assert "Traceback" not in done.stderr
@@ -129,7 +129,7 @@ def test_over_tls(db: Path, certificate: tuple[Path, Path]) -> None:
         port = int(running.url.rpartition(":")[2])
         context = ssl.create_default_context()
         context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
-        connection = http.client.HTTPSConnection("127.0.0.1", port, timeout=30, context=context)
+        connection = http.client.HTTPSConnection("127.0.0.1", port, timeout=120, context=context)
         connection.request("GET", "/v1/memory_stores", headers={"x-api-key": running.key})
         assert connection.getresponse().status == 200
         connection.close()
@@ -175,7 +175,7 @@ from memfs.cli.main import main
 main(["--db", sys.argv[1], "serve"])
 """
     with python(code, db) as process:
-        _, errors = process.communicate(timeout=60)
+        _, errors = process.communicate(timeout=120)
     assert process.returncode == exits.REFUSED
     assert "fastapi is not installed: pip install 'memfs-agent[api]'" in errors
 
@@ -193,7 +193,7 @@ def test_a_log_that_nobody_reads_does_not_stop_it(db: Path) -> None:
             assert process.stdout is not None
             assert process.stderr is not None
             where = process.stdout.readline().strip().removeprefix("http://")
-            connection = http.client.HTTPConnection(where, timeout=30)
+            connection = http.client.HTTPConnection(where, timeout=120)
             for _ in range(800):
                 connection.request("GET", "/v1/memory_stores", headers={"x-api-key": secret})
                 assert connection.getresponse().read()
@@ -216,7 +216,7 @@ def test_a_second_signal_waits_for_nothing(db: Path) -> None:
         waiting = threading.Thread(target=create)
         with other.engine._write():  # type: ignore[attr-defined]  # SQLite's own
             waiting.start()
-            deadline = time.monotonic() + 20
+            deadline = time.monotonic() + 60
             while "memfs_http_requests_in_progress 2" not in running.get("/metrics").body.decode():
                 assert time.monotonic() < deadline
             running.process.terminate()

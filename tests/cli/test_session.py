@@ -39,7 +39,7 @@ class Desk:
             text=True,
             env=environment(),
             cwd=self.directory,
-            timeout=60,
+            timeout=120,
             check=False,
         )
         assert done.returncode == status, done.stderr

@@ -204,7 +204,7 @@ def test_each_answer_comes_at_once(workspace: Workspace, store: Store, db: Path)
     with answering(db, "-s", store.id) as process:
         for number in range(3):
             assert ask(process, create("x", f"/memories/{number}"))["is_error"] is False
-        output, errors = process.communicate(timeout=60)
+        output, errors = process.communicate(timeout=120)
         assert (process.returncode, output, errors) == (0, b"", b"")
 
 
@@ -215,7 +215,7 @@ def test_any_locale_will_do(workspace: Workspace, store: Store, db: Path, encodi
             json.dumps(create("日本 é\n"), ensure_ascii=False).encode()
             + b"\n"
             + lines({"command": "view", "path": FILE}),
-            timeout=60,
+            timeout=120,
         )
     assert (process.returncode, errors) == (0, b"")
     assert "日本 é".encode() in output

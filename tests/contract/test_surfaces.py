@@ -132,7 +132,7 @@ def test_the_command_as_a_process(drivers: dict[str, Driver], shared_db: Path) -
 
     def run(*words: str, stdin: bytes = b"") -> subprocess.CompletedProcess[bytes]:
         return subprocess.run(
-            [*command, *words], input=stdin, capture_output=True, env=environment(), timeout=60, check=False
+            [*command, *words], input=stdin, capture_output=True, env=environment(), timeout=120, check=False
         )
 
     made = run("create", "-q", "--", store, "/a", "-", stdin=content)

@@ -619,7 +619,7 @@ def test_nobody_gets_in_while_a_repair_is_at_it(filled: Path) -> None:
         if name == "repairing heads":
             code = "import sqlite3, sys; sqlite3.connect(sys.argv[1], timeout=0).execute('SELECT * FROM memories')"
             done = subprocess.run(
-                [sys.executable, "-c", code, filled], capture_output=True, text=True, timeout=30, env=environment()
+                [sys.executable, "-c", code, filled], capture_output=True, text=True, timeout=120, env=environment()
             )
             refused.append("database is locked" in done.stderr)
 

@@ -20,9 +20,7 @@ from memfs.engine.feed import LOOK_AT_SECONDS, FileFeed, Looks
 from memfs.model.errors import StorageFailed
 from tests.processes import PYTHON, environment, finish, hear, python, tell
 
-pytestmark = pytest.mark.timeout(60)
-
-LIMIT = 10.0
+LIMIT = 60.0
 QUIET = 0.2
 """How long nothing must happen where nothing should, in seconds."""
 

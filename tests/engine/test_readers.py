@@ -10,7 +10,7 @@ from memfs.engine import SqliteEngine
 from memfs.engine.readers import MAX_READERS
 from memfs.model.errors import StorageFailed
 
-SECONDS = 20.0
+SECONDS = 60.0
 
 
 @pytest.fixture

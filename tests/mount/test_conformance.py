@@ -27,7 +27,7 @@ from tests.mount.differential.operations import EXCHANGE, NOREPLACE, Begin
 from tests.mount.differential.worker import Worker, workers
 from tests.mount.harness import LIMIT, site
 
-pytestmark = [pytest.mark.mount, pytest.mark.timeout(120)]
+pytestmark = pytest.mark.mount
 
 Step = tuple[object, ...]
 """A call by root and its arguments; by somebody else where a ``Caller`` comes first."""

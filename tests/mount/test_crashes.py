@@ -5,7 +5,6 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
-from functools import partial
 from pathlib import Path
 
 import pytest
@@ -32,6 +31,7 @@ def test_a_killed_worker_comes_back_and_the_others_stay(at: Site) -> None:
     (other / "here.md").write_text("here")
     victim = at.worker("notes")
     kill(victim)
+    wait_for_end(victim)
     assert (other / "here.md").read_text() == "here"
     (other / "during.md").write_text("during")
     assert wait_until(lambda: readable(notes / "closed.md"), "the worker to come back") == b"closed"
@@ -46,9 +46,8 @@ def test_a_worker_that_dies_again_and_again_comes_back_each_time(at: Site, notes
     at.expected_log.append("a worker died")
     for number in range(4):
         (notes / f"{number}.md").write_text(str(number))
-        kill(at.worker("notes"))
-        wait_until(partial(readable, notes / f"{number}.md"), "the worker")
-        wait_until(lambda: Path(f"/proc/{at.worker('notes')}").exists(), "the record")
+        at.restart_worker("notes")
+        assert readable(notes / f"{number}.md") == str(number).encode()
     assert len(at.heads("notes")) == 4
 
 
@@ -117,7 +116,9 @@ def test_umount_commits_what_is_open_and_names_who_has_it(at: Site, dirty: list[
 def test_a_signal_to_a_worker_commits_and_it_comes_back(at: Site, notes: Path, dirty: list[int]) -> None:
     assert len(dirty) == 2
     at.expected_log.append("a worker died")
-    os.kill(at.worker("notes"), signal.SIGTERM)
+    worker = at.worker("notes")
+    os.kill(worker, signal.SIGTERM)
+    wait_for_end(worker)  # until then it is the one that answers
     wait_until(lambda: readable(notes / "one.md"), "the worker")
     assert at.heads("notes") == SAVED
 
@@ -238,7 +239,7 @@ def test_a_stopped_worker_leaves_its_clients_killable(at: Site, notes: Path) -> 
     try:
         client = _waiting(notes / "uncached.md")
         client.kill()
-        assert client.wait(10) == -signal.SIGKILL
+        assert client.wait(LIMIT) == -signal.SIGKILL
         assert at.status()[0]["state"] == "silent"
     finally:
         os.kill(worker, signal.SIGCONT)
@@ -270,6 +271,7 @@ def test_a_worker_that_hangs_for_good_is_got_rid_of(at: Site, notes: Path, way: 
     client = _waiting(notes / "uncached.md")
     if way == "kill":
         os.kill(worker, signal.SIGKILL)
+        wait_for_end(worker)
         wait_until(lambda: at.status()[0]["state"] == "mounted", "the store to be mounted again")
     else:
         number = point.device.partition(":")[2]

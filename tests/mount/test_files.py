@@ -89,7 +89,7 @@ def test_a_buffer_that_stays_open_is_committed_in_time(at: Site, notes: Path) ->
     with (notes / "log.md").open("w") as file:
         file.write("line\n")
         file.flush()
-        wait_until(lambda: at.heads("notes").get("/log.md") == b"line\n", "the timer", 20)
+        wait_until(lambda: at.heads("notes").get("/log.md") == b"line\n", "the timer")
 
 
 def test_what_a_reader_makes_or_empties_is_committed_at_close(at: Site, notes: Path) -> None:
@@ -420,7 +420,8 @@ def test_refusals_are_logged_and_cannot_flood(at: Site, notes: Path) -> None:
     for _ in range(500):
         assert errno_of(lambda: (notes / "a\tb").mkdir()) == errno.EINVAL
     lines = [line for line in Path(at.status()[0]["log"]).read_text().splitlines() if "operation=mkdir" in line]
-    assert 20 <= len(lines) <= 200
+    seconds = len({line[:19] for line in lines})
+    assert 20 <= len(lines) <= 40 * seconds
     assert all("errno=EINVAL" in line and "session=sesn_" in line and "store=memstore_" in line for line in lines)
 
 

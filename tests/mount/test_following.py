@@ -20,8 +20,8 @@ from tests.mount.harness import LIMIT, Site, wait_until
 pytestmark = pytest.mark.mount
 
 SOMEBODY = Actor("user_actor", "somebody")
-SEEN = 2.0
-"""Seconds until stat shows a change: kernels may trust attributes and names for one."""
+TRUSTED = 1.0
+"""Seconds for which kernels may trust attributes and names."""
 
 
 class Elsewhere:
@@ -65,7 +65,7 @@ def test_the_next_open_shows_what_was_closed_elsewhere(notes: Path, elsewhere: E
         (notes / "a.md").stat()
         elsewhere.put("/a.md", text)
         assert (notes / "a.md").read_text() == text
-        wait_until(partial(has_size, notes / "a.md", len(text)), "the size", SEEN)
+        wait_until(partial(has_size, notes / "a.md", len(text)), "the size")
 
 
 def test_names_that_come_and_go_elsewhere(notes: Path, elsewhere: Elsewhere) -> None:
@@ -80,23 +80,23 @@ def test_names_that_come_and_go_elsewhere(notes: Path, elsewhere: Elsewhere) -> 
     assert (notes / "deep" / "er" / "x.md").read_text() == "x"
     elsewhere.delete("/n.md")
     elsewhere.delete("/deep/er/x.md")
-    wait_until(lambda: not (notes / "n.md").exists() and os.listdir(notes) == [], "the names to go", SEEN)
+    wait_until(lambda: not (notes / "n.md").exists() and os.listdir(notes) == [], "the names to go")
 
 
 def test_stat_and_names_follow_without_being_asked(notes: Path, elsewhere: Elsewhere) -> None:
     """The kernel trusts what it has just been told for a second: it must be told better before that."""
     (notes / "a.md").write_text("x")
-    late = 0
+    soon = 0
     for number in range(2, 22):
         assert has_size(notes / "a.md", number - 1)
         assert not (notes / f"{number}.md").exists()
         elsewhere.put("/a.md", "y" * number)
         elsewhere.put(f"/{number}.md", "new")
         began = time.monotonic()
-        wait_until(partial(has_size, notes / "a.md", number), "the size", SEEN)
-        wait_until((notes / f"{number}.md").exists, "the name", SEEN)
-        late += time.monotonic() - began > SEEN / 4
-    assert late <= 2, "on a busy machine, now and then"
+        wait_until(partial(has_size, notes / "a.md", number), "the size")
+        wait_until((notes / f"{number}.md").exists, "the name")
+        soon += time.monotonic() - began < TRUSTED / 2
+    assert soon >= 5, "a busy machine is late now and then; where nobody told the kernel, it would be each time"
 
 
 def test_an_open_file_follows_what_is_written_elsewhere(notes: Path, elsewhere: Elsewhere) -> None:
@@ -108,7 +108,7 @@ def test_an_open_file_follows_what_is_written_elsewhere(notes: Path, elsewhere: 
             reader.seek(0)
             return reader.read() == "new text"
 
-        wait_until(seen, "the new text", SEEN)
+        wait_until(seen, "the new text")
 
 
 def test_appends_follow_what_was_written_elsewhere(notes: Path, elsewhere: Elsewhere) -> None:
@@ -160,7 +160,7 @@ def test_changes_elsewhere_while_the_mount_is_busy(notes: Path, elsewhere: Elsew
                 ["sh", "-c", "cat hot.md >/dev/null; ls >/dev/null; echo x >> hot.md; test ! -e nope"],
                 cwd=notes,
                 capture_output=True,
-                timeout=10,
+                timeout=LIMIT,
                 check=False,
             )
             assert done.returncode == 0, (number, done.stderr)
@@ -178,7 +178,7 @@ def test_deleting_elsewhere_what_is_open_and_cached_here(notes: Path, elsewhere:
         Path("/proc/sys/vm/drop_caches").write_text("2")
         for number in range(60):
             elsewhere.delete(f"/z{number}")
-        wait_until(lambda: os.listdir(notes) == [], "the names to go", SEEN)
+        wait_until(lambda: os.listdir(notes) == [], "the names to go")
         held.read()
     (notes / "ok").write_text("alive")
     assert (notes / "ok").read_text() == "alive"

@@ -55,7 +55,7 @@ def stopped(pid: int) -> Iterator[None]:
 def done_without_answer(code: str, *arguments: str | Path) -> str:
     """Run Python while nobody answers the kernel. It must end all the same; returns what it printed."""
     command = [sys.executable, "-c", code, *map(str, arguments)]
-    return subprocess.run(command, capture_output=True, text=True, timeout=15, check=True).stdout
+    return subprocess.run(command, capture_output=True, text=True, timeout=LIMIT, check=True).stdout
 
 
 @pytest.fixture
@@ -180,10 +180,10 @@ def test_a_change_elsewhere_is_seen_soon_where_opens_do_not_ask(writer: Hands, s
             assert found in (text, before), f"neither the text before nor the one after: {found!r:.80}"
             return found == text
 
-        wait_until(arrived, "the change to be seen", 2.0)
+        wait_until(arrived, "the change to be seen")
         if number % 5 == 4:
             writer.do("unlink", "/note.md")
-            wait_until(lambda: read(path) is None, "the deletion to be seen", 2.0)
+            wait_until(lambda: read(path) is None, "the deletion to be seen")
 
 
 def test_who_has_a_file_open_reads_its_text_to_the_end_and_then_the_next(writer: Hands, seen: Path) -> None:
@@ -192,7 +192,7 @@ def test_who_has_a_file_open_reads_its_text_to_the_end_and_then_the_next(writer:
     with python(HELD, seen / "held.md") as holder:
         assert hear(holder) == "first"
         writer.do("write", "/held.md", "second " * 9_000)
-        wait_until(lambda: read(seen / "held.md") == "second " * 9_000, "the change to be seen", 2.0)
+        wait_until(lambda: read(seen / "held.md") == "second " * 9_000, "the change to be seen")
         tell(holder, "rest")
         assert hear(holder) == repr(("first " * 10_000)[5:])
         tell(holder, "sync")
@@ -202,17 +202,17 @@ def test_who_has_a_file_open_reads_its_text_to_the_end_and_then_the_next(writer:
             tell(holder, "whole")
             return hear(holder) == repr("second " * 9_000)
 
-        wait_until(followed, "the open file to follow", 5.0)
+        wait_until(followed, "the open file to follow")
 
 
 def test_what_was_deleted_elsewhere_is_read_by_who_has_it_open(writer: Hands, seen: Path) -> None:
     writer.do("write", "/gone.md", "still here\n")
-    wait_until(lambda: (seen / "gone.md").exists(), "the file to be seen", 2.0)
+    wait_until(lambda: (seen / "gone.md").exists(), "the file to be seen")
     with python(HELD.replace("print(os.read(held, 5).decode(), flush=True)", "print('open', flush=True)"),
                 seen / "gone.md") as holder:  # fmt: skip
         assert hear(holder) == "open"
         writer.do("unlink", "/gone.md")
-        wait_until(lambda: not (seen / "gone.md").exists(), "the deletion to be seen", 2.0)
+        wait_until(lambda: not (seen / "gone.md").exists(), "the deletion to be seen")
         tell(holder, "whole")
         assert hear(holder) == repr("still here\n")
 

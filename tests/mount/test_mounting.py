@@ -16,7 +16,7 @@ from memfs.model import ids
 from memfs.mount.processes import mounted_at
 from memfs.mount.runtime import RootState, runtime_directory
 from memfs.workspace import Workspace
-from tests.mount.harness import LIMIT, Site, kill, shell, wait_for_end, wait_until
+from tests.mount.harness import LIMIT, Site, shell, wait_for_end, wait_until
 
 pytestmark = pytest.mark.mount
 
@@ -272,8 +272,7 @@ def test_a_caller_that_ignores_its_children_does_no_harm(at: Site) -> None:
         timeout=LIMIT,
     )
     at.note_logs()
-    kill(at.worker("notes"))
-    wait_until(lambda: [mount["state"] for mount in at.status()] == ["mounted"], "the worker to come back")
+    at.restart_worker("notes")
 
 
 def test_in_the_foreground_nohup_is_heeded(at: Site) -> None:

@@ -99,7 +99,7 @@ def children(pid: int) -> list[int]:
     """The children of a process, oldest first."""
     try:
         return [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
-    except FileNotFoundError:
+    except (FileNotFoundError, ProcessLookupError):
         return []
 
 
@@ -589,10 +589,15 @@ def test_the_command_goes_on_when_the_stores_come_back(who: Site, name: str) -> 
 
 def name_is_there(process: subprocess.Popen[str]) -> bool:
     """Whether a run has all its parts."""
+    return worker_of(process) is not None
+
+
+def worker_of(process: subprocess.Popen[str]) -> int | None:
+    """The worker of a run that has all its parts; None while one is ending or beginning."""
     try:
-        return bool(parts(process))
-    except ValueError:
-        return False
+        return parts(process)["worker"]
+    except (ValueError, LookupError, OSError):
+        return None
 
 
 @pytest.mark.parametrize(
@@ -670,7 +675,7 @@ def test_status_shows_what_is_mounted_in_sandboxes(who: Site) -> None:
         os.kill(parts(first)["worker"], signal.SIGCONT)
         before = parts(second)["worker"]
         kill(before)
-        wait_until(lambda: name_is_there(second) and parts(second)["worker"] != before, "another worker")
+        wait_until(lambda: worker_of(second) not in (None, before), "another worker")
         worker = parts(second)["worker"]
         wait_until(
             lambda: (second.pid, worker, "mounted") in {(m["run"], m["pid"], m["state"]) for m in mounts(at)}, "it"

@@ -177,7 +177,7 @@ def test_a_run_that_does_not_use_it_loads_nothing_of_memfs(pytester: pytest.Pyte
         """
     )
     result = pytester.runpytest_subprocess(
-        "-W", "error", "-p", "no:schemathesis", "-p", "no:hypothesispytest", timeout=60
+        "-W", "error", "-p", "no:schemathesis", "-p", "no:hypothesispytest", timeout=120
     )
     result.assert_outcomes(passed=1)
     assert result.stderr.lines == []
@@ -214,6 +214,6 @@ def test_the_other_code_of_the_guide(tmp_path: Path) -> None:
 
 def test_the_fixtures_of_the_guide_are_those_there_are(pytester: pytest.Pytester) -> None:
     listed = set(re.findall(r"^\| `(memfs_\w+)`", GUIDE.read_text(), re.MULTILINE))
-    result = pytester.runpytest_subprocess("--fixtures", timeout=60)
+    result = pytester.runpytest_subprocess("--fixtures", timeout=120)
     there = set(re.findall(r"^(memfs_\w+)", result.stdout.str(), re.MULTILINE))
     assert listed == there

@@ -10,11 +10,12 @@ import stat
 import subprocess
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 from memfs.vfs.temporaries import Temporaries
-from tests.mount.harness import Site
+from tests.mount.harness import Site, wait_until
 from tests.processes import environment
 
 SECONDS = 40
@@ -146,8 +147,17 @@ class Sides:
         expected = {
             f"/{path}": content for path, content in shown.items() if not temporaries.plain(path.rpartition("/")[2])
         }
-        heads = self.site.heads("notes").items()
-        held = {path.removeprefix(self._prefix): content for path, content in heads if self._is_here(path)}
+        held: dict[str, bytes] = {}
+
+        def agreed() -> bool:
+            heads = self.site.heads("notes").items()
+            held.clear()
+            held.update((path.removeprefix(self._prefix), content) for path, content in heads if self._is_here(path))
+            return held == expected
+
+        # The kernel tells of the last close of a file, that of a mapping perhaps, after it has returned.
+        with suppress(AssertionError):
+            wait_until(agreed, "the last close", 10)
         assert held == expected, f"the database:\n{held}\nthe mount:\n{expected}"
 
     def history(self) -> list[Step]:

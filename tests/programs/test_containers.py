@@ -259,7 +259,7 @@ def test_an_agent_has_nothing_but_the_mounts(host: Host, way: str) -> None:
         before = host.worker("Project notes")
         kill(before)
         wait_until(lambda: agent.sh(f"echo back > {notes}/b")[0] == 0, "the store to be back in the container")
-        assert host.worker("Project notes") != before
+        wait_until(lambda: host.worker("Project notes") != before, "the new worker's record")
 
         # All of the daemon dies; what was mounted fails until it is mounted again.
         kill_all(host)

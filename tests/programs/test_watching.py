@@ -43,7 +43,7 @@ def beside(side: Side, command: Sequence[str | Path]) -> Iterator[Path]:
 
 def told(written: Path, pattern: str) -> None:
     """Wait until a program has written a line."""
-    wait_until(lambda: re.search(pattern, written.read_text(), re.MULTILINE), f"{pattern} in {written.read_text()}", 30)
+    wait_until(lambda: re.search(pattern, written.read_text(), re.MULTILINE), f"{pattern} in {written.read_text()}")
 
 
 def did(side: Side, script: str) -> None:

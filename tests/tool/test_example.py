@@ -17,7 +17,7 @@ def test_the_example_of_the_loop(tmp_path: Path) -> None:
         cwd=ROOT,
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=120,
         check=False,
         env=environment(TMPDIR=str(tmp_path), PYTHONDONTWRITEBYTECODE="1"),
     )

@@ -13,10 +13,7 @@ from memfs.workspace import Workspace
 from tests.mount.harness import Site, site, wait_until
 from tests.tool.handling import SESSION, Tool
 
-pytestmark = [pytest.mark.mount, pytest.mark.timeout(90)]
-
-SEEN = 2.0
-"""Seconds until names and attributes show a change from elsewhere: kernels may trust them for one."""
+pytestmark = pytest.mark.mount
 
 TEXTS = {
     "plain.md": "# Notes\n\n- one\n",
@@ -124,17 +121,17 @@ def test_directories(tool: Tool, notes: Path) -> None:
     tool.ok("create", "/memories/new/deep/b.md", file_text="b\n")
     assert (notes / "new" / "deep" / "b.md").read_bytes() == b"b\n"
     tool.ok("delete", "/memories/new/deep/b.md")
-    wait_until(lambda: names() == ["made", "made/inner", "new", "new/deep"], "the file to go", SEEN)
+    wait_until(lambda: names() == ["made", "made/inner", "new", "new/deep"], "the file to go")
     assert lines()[-2:] == ["0B\t/memories/new", "0B\t/memories/new/deep"]
     (notes / "new" / "deep").rmdir()
     tool.ok("rename", old_path="/memories/made", new_path="/memories/moved/here")
-    wait_until(lambda: names() == ["moved", "moved/here", "moved/here/inner", "new"], "the directory to move", SEEN)
+    wait_until(lambda: names() == ["moved", "moved/here", "moved/here/inner", "new"], "the directory to move")
     (notes / "moved").rename(notes / "back")
     assert lines() == ["0B\t/memories", "0B\t/memories/back", "0B\t/memories/back/here", "0B\t/memories/new"]
     shutil.rmtree(notes / "back")
     assert tool.refused("view", "/memories/back").startswith("The path /memories/back does not exist")
     tool.ok("delete", "/memories/new")
-    wait_until(lambda: names() == [], "the directory to go", SEEN)
+    wait_until(lambda: names() == [], "the directory to go")
 
 
 def test_files_that_go_come_and_move(tool: Tool, notes: Path) -> None:
@@ -142,16 +139,16 @@ def test_files_that_go_come_and_move(tool: Tool, notes: Path) -> None:
     tool.ok("delete", "/memories/a.md")
     with pytest.raises(FileNotFoundError):
         (notes / "a.md").read_bytes()
-    wait_until(lambda: not (notes / "a.md").exists(), "the file to go", SEEN)
+    wait_until(lambda: not (notes / "a.md").exists(), "the file to go")
     tool.ok("create", "/memories/a.md", file_text="again\n")
-    wait_until((notes / "a.md").exists, "the file to come back", SEEN)
+    wait_until((notes / "a.md").exists, "the file to come back")
     assert (notes / "a.md").read_text() == "again\n"
     (notes / "a.md").unlink()
     missing = "The path /memories/a.md does not exist. Please provide a valid path."
     assert tool.refused("view", "/memories/a.md") == missing
     (notes / "b.md").write_text("b\n")
     tool.ok("rename", old_path="/memories/b.md", new_path="/memories/d/c.md")
-    wait_until(partial(moved, notes), "the file to move", SEEN)
+    wait_until(partial(moved, notes), "the file to move")
     (notes / "d" / "c.md").rename(notes / "e.md")
     assert tool.files == {"/e.md": "b\n"}
     assert tool.refused("rename", old_path="/memories/d/c.md", new_path="/memories/x").endswith("does not exist")

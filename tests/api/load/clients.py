@@ -99,15 +99,16 @@ class Client:
         kinds, weights = list(self.plan.mix), list(self.plan.mix.values())
         redact_at = self.plan.begin + self.redact_seconds
         time.sleep(max(0.0, self.plan.begin - time.monotonic()))
-        first = self.random.sample(kinds, len(kinds))  # each once, or a short run might leave one out
+        # Each once, however long it takes, or a short run might leave one out.
+        first = self.random.sample(kinds, len(kinds))
         done = 0
         try:
-            while time.monotonic() < self.plan.end and done < self.plan.most:
+            while done < self.plan.most and (first or time.monotonic() < self.plan.end):
                 done += 1
                 kind = first.pop() if first else self.random.choices(kinds, weights)[0]
                 store = self.random.choice((self.plan.stores[0], *self.plan.stores))
                 try:
-                    if self.redact_seconds and time.monotonic() > redact_at:
+                    if self.redact_seconds and (time.monotonic() > redact_at or len(first) == 1):
                         self.redact(store)
                         redact_at = time.monotonic() + self.redact_seconds
                     self.doing[kind](store)

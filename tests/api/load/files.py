@@ -44,9 +44,10 @@ class Worker:
         """Do one thing after the other, at the speed that is wanted."""
         steps = (self.write, self.append, self.rename, self.save, self.delete, self.read, self.read_others)
         weights = (30, 15, 10, 10, 5, 15, 15)
-        first = self.random.sample(steps, len(steps))  # each once, or a short run might leave one out
+        # Each once, however long it takes, or a short run might leave one out.
+        first = self.random.sample(steps, len(steps))
         turn = self.plan.begin
-        while (turn := max(turn + 1 / self.plan.per_second, time.monotonic())) < self.plan.end:
+        while (turn := max(turn + 1 / self.plan.per_second, time.monotonic())) < self.plan.end or first:
             time.sleep(max(0.0, turn - time.monotonic()))
             self.count += 1
             step = first.pop() if first else self.random.choices(steps, weights)[0]

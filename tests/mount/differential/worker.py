@@ -16,7 +16,7 @@ from memfs.mount.processes import die_with_parent
 from tests.mount.differential.operations import Hands, Operation, Outcome
 from tests.processes import PYTHON, environment
 
-LIMIT = 20.0
+LIMIT = 60.0
 """Seconds that one operation may take."""
 
 SIGKILL = 9

@@ -361,7 +361,7 @@ def held_descriptors(writer: Hands, directory: Path, rounds: int, seed: int = 0)
                 else:
                     argument = new = f"{number:04} new ".ljust(chance.choice(sizes), "n")
                 # So that the kernel has pages; that a new name may be late is not looked for here.
-                wait_until(partial(_holds, path, old), "the old text", SEEN_SECONDS)
+                wait_until(partial(_holds, path, old), "the old text")
                 descriptor = os.open(path, os.O_RDONLY)
                 try:
                     if had_read:

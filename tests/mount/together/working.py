@@ -82,10 +82,11 @@ class Worker:
             self.move_over: 3,
             self.move_directory: 4,
         }
-        first = self.random.sample(list(steps), len(steps))  # each once, or a short run might leave one out
+        # Each once, however long it takes, or a short run might leave one out.
+        first = self.random.sample(list(steps), len(steps))
         turn = time.monotonic()
         end = turn + self.work.seconds
-        while time.monotonic() < end:
+        while first or time.monotonic() < end:
             self.count += 1
             step = first.pop() if first else self.random.choices(list(steps), list(steps.values()))[0]
             self.do(step)
