@@ -105,7 +105,7 @@ class Here:
 
     def remount(self) -> None:
         """Unmount both stores and mount them again."""
-        self.at.run("umount", self.at.root)
+        self.at.take_down()
         self.at.mount("notes", "rules:read_only")
 
 
