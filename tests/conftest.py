@@ -12,7 +12,8 @@ from tests.soundness import assert_sound
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Begin with what mounts: it takes long, and of several processes none shall be left with it at the end."""
-    items.sort(key=lambda item: item.get_closest_marker("mount") is None)
+    mounting = {item.path for item in items if item.get_closest_marker("mount")}
+    items.sort(key=lambda item: item.path not in mounting)
 
 
 @pytest.fixture(autouse=True)

@@ -58,6 +58,8 @@ class Scene:
     failed: Failures = field(default_factory=Failures)
     """What failed, and how."""
     patient_until: float = math.inf
+    patience: float = 20.0
+    """For how many seconds the database may lag behind an example."""
 
     def attempt(self, sequence: list[tuple[int, op.Operation]]) -> None:
         """Run a sequence. Once one has failed, smaller ones are looked for as long as there is patience."""
@@ -76,7 +78,7 @@ class Scene:
 
     def run(self, sequence: list[tuple[int, op.Operation]]) -> set[str]:
         """Do a sequence after the usual beginning; returns which differences it met."""
-        pair = Pair(self.mount, self.twin, self.database, next(self.names), set())
+        pair = Pair(self.mount, self.twin, self.database, next(self.names), set(), self.patience)
         try:
             pair.begin()
             for operation in BEGINNING:
@@ -265,6 +267,7 @@ def faulty(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[str],
 
             def with_bug(name: str) -> Scene:
                 bug.write_text(name)
+                made.patience = 2.0 if name else Scene.patience  # what is planted does not go by waiting
                 return made
 
             try:

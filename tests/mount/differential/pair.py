@@ -71,6 +71,8 @@ class Pair:
     name: str
     met: set[str]
     """Collects the names of the differences that showed."""
+    patience: float
+    """For how many seconds the database may lag behind in the end."""
     tree: dict[str, Entry] = field(default_factory=dict)
     slots: list[list[Slot]] = field(default_factory=lambda: [[] for _ in range(PROCESSES)])
     directories: list[list[Reading]] = field(default_factory=lambda: [[] for _ in range(PROCESSES)])
@@ -494,7 +496,7 @@ class Pair:
 
         try:
             # The kernel tells of a last close after it has returned.
-            wait_until(agreed, "", 5)
+            wait_until(agreed, "", self.patience)
         except AssertionError:
             raise self._fail(f"the heads: {self.database.heads(f'/{self.name}')}\nthe files: {files}") from None
         versions = self.database.versions(self.first)
