@@ -19,7 +19,7 @@ ARGS ?=
 CASES ?= ../shared/cases
 
 .PHONY: help demo test test-fast test-programs bench bench-quick bench-history bench-sync load-api fuzz-api fuzz-mount \
-	cases stress soak endure install lint type format docs lock clean
+	cases stress soak endure crash install lint type format docs lock clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-13s %s\n", $$1, $$2 }' Makefile
@@ -70,6 +70,10 @@ endure: install ## Work for two hours on eight mounts, API and CLI, and look for
 soak: install ## Hold many sessions on one store against each other (ten minutes; ARGS='--seconds 30 sessions')
 	@echo 'soak: mounting one store many times and working'
 	$(VENV_PYTHON) scripts/soak $(ARGS)
+
+crash: install ## Kill what works on a database, 500 times, and look for what is lost (half an hour; ARGS='--rounds 50')
+	@echo 'crash: mounting, serving and writing, and killing at any moment'
+	$(VENV_PYTHON) scripts/crash $(ARGS)
 
 fuzz-api: install ## Try the HTTP API with ten times as much chance as the tests do, other each time (ARGS='-k stateful')
 	@echo 'fuzz-api: trying what the OpenAPI document describes, and much that it does not'
