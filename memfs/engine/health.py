@@ -133,7 +133,7 @@ def _around(path: Path, status: os.stat_result, least_free: int) -> Iterator[Fin
     else:
         yield Finding("database-mode", "ok", f"its owner's alone (mode {mode:o})", _PRIVATE)
     try:
-        log = path.with_name(path.name + "-wal").stat().st_size
+        log = opening.log_of(path).stat().st_size
     except OSError:
         log = 0
     if log > LARGE_LOG:

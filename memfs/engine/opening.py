@@ -55,13 +55,31 @@ def translated(path: Path) -> Iterator[None]:
         raise StorageFailed(f"the database {path} could not be used: {error}") from error
 
 
+def log_of(path: Path) -> Path:
+    """Where SQLite keeps the WAL: it follows symbolic links, and keeps its log beside what they lead to."""
+    return Path(f"{os.path.realpath(path)}-wal")
+
+
 def create_file(path: Path) -> None:
-    """Make an empty file (0600) and its directory (0700). Raises StorageFailed."""
+    """Make an empty file (0600) and its directory (0700), whose name survives a loss of power. Raises StorageFailed."""
+    directory = Path(os.path.realpath(path)).parent
+    missing = [each for each in (directory, *directory.parents) if not each.exists()]
     try:
-        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        directory.mkdir(mode=0o700, parents=True, exist_ok=True)
         os.close(os.open(path, os.O_CREAT | os.O_WRONLY | os.O_CLOEXEC, 0o600))
+        for each in missing:
+            sync_names(each.parent)
     except OSError as error:
         raise StorageFailed(f"cannot make the database {path}: {error.strerror}") from error
+
+
+def sync_names(directory: Path) -> None:
+    """Let the names in a directory survive a loss of power, which takes more than syncing what they name."""
+    descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
 
 
 def connect(
@@ -109,15 +127,16 @@ def ask_quietly(
     """
     while True:
         # What is in the log is not in the file yet, and whoever has the database open has an index of the log.
-        untouched = not any(path.with_name(path.name + end).exists() for end in ("-wal", "-shm"))
+        log = log_of(path)
+        untouched = not (log.exists() or Path(f"{os.path.realpath(path)}-shm").exists())
         with closing(connect(path, "ro", untouched=untouched)) as connection:
             try:
                 answer = question(connection, untouched)
             except (MemfsError, sqlite3.Error):
-                if not (untouched and path.with_name(path.name + "-wal").exists()):
+                if not (untouched and log.exists()):
                     raise
                 continue
-        if sure(answer) or not (untouched and path.with_name(path.name + "-wal").exists()):
+        if sure(answer) or not (untouched and log.exists()):
             return answer
 
 
@@ -182,11 +201,7 @@ def prepare(path: Path, connection: sqlite3.Connection, *, create: bool) -> None
         raise
     finally:
         connection.execute("PRAGMA foreign_keys = ON")
-    directory = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        os.fsync(directory)  # the names of the database and its WAL must survive a loss of power too
-    finally:
-        os.close(directory)
+    sync_names(Path(os.path.realpath(path)).parent)  # of the database and its WAL
 
 
 def _enter_wal_mode(connection: sqlite3.Connection) -> None:

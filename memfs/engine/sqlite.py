@@ -15,7 +15,7 @@ from typing import cast
 from memfs.engine import history, keys, opening, sessions
 from memfs.engine.batch import Batch
 from memfs.engine.feed import FileFeed
-from memfs.engine.opening import connect, create_file, is_busy, prepare, require_current, translated
+from memfs.engine.opening import connect, create_file, is_busy, log_of, prepare, require_current, translated
 from memfs.engine.protocol import Limits, Rebase, SessionFilter, VersionFilter
 from memfs.engine.readers import Readers
 from memfs.engine.rows import (
@@ -193,10 +193,11 @@ class SqliteEngine:
 
     def sync(self) -> None:
         """Write the WAL through to the disk: a checkpoint that has run meanwhile has synced what it moved."""
-        wal = f"{self.path}-wal"
+        wal = log_of(self._found_at)
         try:
             descriptor = os.open(wal, os.O_RDONLY | os.O_CLOEXEC)
         except FileNotFoundError:
+            self.check_in_place()  # moved away with its log, it holds what nobody syncs
             return
         try:
             os.fdatasync(descriptor)

@@ -6,14 +6,16 @@ import sqlite3
 import stat
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
+from functools import partial
 from hashlib import sha256
 from pathlib import Path
 
 import pytest
 
 from memfs.engine import SqliteEngine, opening
+from memfs.engine.checking import check
 from memfs.engine.schema import APPLICATION_ID
 from memfs.model import ids
 from memfs.model.errors import Busy, NotFound, StorageFailed, StorageFull, UnusableDatabase
@@ -619,6 +621,56 @@ def test_sync_and_close_in_any_order(workspace: Workspace, store: Store, db: Pat
         workspace.stores.list()
     with pytest.raises(StorageFailed, match=r"closed|reading only"):
         workspace.stores.create("Late")
+
+
+@pytest.fixture
+def synced(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The real paths of what is synced from now on."""
+    paths: list[str] = []
+
+    def told(real: Callable[[int], None], descriptor: int) -> None:
+        paths.append(os.readlink(f"/proc/self/fd/{descriptor}"))
+        real(descriptor)
+
+    monkeypatch.setattr(os, "fsync", partial(told, os.fsync))
+    monkeypatch.setattr(os, "fdatasync", partial(told, os.fdatasync))
+    return paths
+
+
+def test_a_database_behind_a_link_is_synced_where_it_is(
+    workspace: Workspace, store: Store, db: Path, synced: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    link = db.with_name("link.db")
+    link.symlink_to(db)
+    monkeypatch.chdir(link.parent)
+    with Workspace.open(Path("link.db")) as linked:
+        monkeypatch.chdir("/")  # as a daemon does
+        write(linked, store, "/a", b"one")
+        linked.engine.sync()
+    assert synced == [f"{db}-wal"]
+
+
+def test_who_reads_through_a_link_sees_what_is_in_the_log(workspace: Workspace, store: Store, db: Path) -> None:
+    write(workspace, store, "/a", b"one")
+    link = db.with_name("link.db")
+    link.symlink_to(db)
+    assert check(link).versions == 1
+
+
+def test_the_names_of_a_new_database_survive_a_loss_of_power(tmp_path: Path, synced: list[str]) -> None:
+    with Workspace.open(tmp_path / "a" / "b" / "new.db", create=True):
+        pass
+    assert {str(tmp_path), str(tmp_path / "a"), str(tmp_path / "a" / "b")} <= set(synced)
+
+
+def test_what_was_moved_away_is_not_said_to_be_synced(workspace: Workspace, store: Store, db: Path) -> None:
+    write(workspace, store, "/a", b"one")
+    away = db.with_name("away")
+    away.mkdir()
+    for end in ("", "-wal", "-shm"):
+        os.rename(f"{db}{end}", f"{away / db.name}{end}")
+    with pytest.raises(StorageFailed, match="removed"):
+        workspace.engine.sync()
 
 
 def test_the_newest_stored_version_id_is_continued_when_the_clock_was_ahead(
