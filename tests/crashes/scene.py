@@ -151,6 +151,7 @@ class Server:
     port: int
     log: Path
     process: "subprocess.Popen[str] | None" = None
+    variables: dict[str, str] = field(default_factory=dict)
 
     def start(self) -> None:
         """Serve; returns when it answers."""
@@ -162,7 +163,7 @@ class Server:
                 stdout=subprocess.PIPE,
                 stderr=errors,
                 text=True,
-                env=environment(),
+                env=environment(**self.variables),
             )
         assert self.process.stdout is not None
         assert select.select([self.process.stdout], [], [], START_SECONDS)[0], "the server did not start in time"
