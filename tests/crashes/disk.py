@@ -89,6 +89,8 @@ class Disk:
         self.files: dict[int, File] = {}
         self.names = Names()
         """Those that are sure."""
+        self.now = Names(directories={self.below})
+        """Those that there are."""
         self.since: list[tuple[int, Event]] = []
         """What was done to names since their directory was synced."""
         self.count = 0
@@ -96,25 +98,33 @@ class Disk:
     def do(self, event: Event) -> None:
         """The next event."""
         self.count += 1
-        match event.kind:
-            case Kind.CREATE:
-                self.files[event.inode] = File()  # a number may be given again
-                self.since.append((self.count, event))
-            case Kind.WRITE | Kind.TRUNCATE:
-                self.files[event.inode].since.append((self.count, event))
-            case Kind.SYNC if event.inode in self.files:
-                file = self.files[event.inode]
-                for _, each in file.since:
-                    _apply(file.sure, each)
-                file.since.clear()
-            case Kind.SYNC:
-                self._sync_names(event.path)
-            case Kind.MARK:
-                pass
-            case Kind.UNSEEN:
-                raise AssertionError(f"not recorded: {event}")
-            case _:
-                self.since.append((self.count, event))
+        if event.kind == Kind.UNSEEN:
+            raise AssertionError(f"not recorded: {event}")
+        if event.kind == Kind.MARK or event.path.endswith(" (deleted)"):
+            return
+        if event.kind in NAMING:
+            self._name(event)
+            return
+        if event.path in self.now.directories:
+            self._sync_names(event.path)
+            return
+        if self.now.files.get(event.path) != event.inode:
+            # Made by a process that is not recorded: whoever asks what is mounted on this machine looks into its
+            # databases, for reading, and then makes the empty log that is missing.
+            self._name(Event(Kind.CREATE, event.inode, 0, 0, 0, event.path, b""))
+        file = self.files[event.inode]
+        if event.kind == Kind.SYNC:
+            for _, each in file.since:
+                _apply(file.sure, each)
+            file.since.clear()
+        else:
+            file.since.append((self.count, event))
+
+    def _name(self, event: Event) -> None:
+        if event.kind == Kind.CREATE:
+            self.files[event.inode] = File()  # a number may be given again
+        self.now.do(event)
+        self.since.append((self.count, event))
 
     def _sync_names(self, directory: str) -> None:
         left = []

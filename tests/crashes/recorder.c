@@ -52,7 +52,7 @@ static int concerns(const char *path) {
     return length < 4 || strcmp(path + length - 4, "-shm");
 }
 
-/* The real path of a descriptor, as the kernel tells it. */
+/* The real path of a descriptor, as the kernel tells it: with " (deleted)" at the end of one that has no name. */
 static ssize_t told(int fd, char *path) {
     char link[64];
     snprintf(link, sizeof link, "/proc/self/fd/%d", fd);
@@ -62,15 +62,8 @@ static ssize_t told(int fd, char *path) {
     return length;
 }
 
-/* The same, without what the kernel adds for one that is deleted; whether it is recorded. */
-static int path_of(int fd, char *path) {
-    ssize_t length;
-    if (!below_length || fd < 0 || (length = told(fd, path)) < 0)
-        return 0;
-    if (length > 10 && !strcmp(path + length - 10, " (deleted)"))
-        path[length - 10] = 0;
-    return concerns(path);
-}
+/* The same, and whether it is recorded. */
+static int path_of(int fd, char *path) { return below_length && fd >= 0 && told(fd, path) >= 0 && concerns(path); }
 
 /* A name's real path: its directory's, and the name. */
 static int named(int directory, const char *name, char *path) {

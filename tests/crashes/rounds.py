@@ -302,9 +302,6 @@ class Rounds:
         for mounts in self.scene.mounts:
             mounts.end()
             found += mounts.problems
-        left = sorted(os.listdir(self.scene.db.parent))
-        if left != [self.scene.db.name]:
-            found.append(f"left beside the database: {left}")
         found += self._look()
         checked = self.scene.mounts[0].run("check", check=False)
         if checked.returncode:
