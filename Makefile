@@ -71,7 +71,7 @@ soak: install ## Hold many sessions on one store against each other (ten minutes
 	@echo 'soak: mounting one store many times and working'
 	$(VENV_PYTHON) scripts/soak $(ARGS)
 
-crash: install ## Kill what works on a database, 500 times, and look for what is lost (half an hour; ARGS='--rounds 50')
+crash: install ## Kill what works on a database, and take its power, and look for what is lost (half an hour; ARGS='power')
 	@echo 'crash: mounting, serving and writing, and killing at any moment'
 	$(VENV_PYTHON) scripts/crash $(ARGS)
 
