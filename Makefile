@@ -10,8 +10,9 @@ VENV_PYTHON := .venv/bin/python
 # Without a suffix, so that tools do not find them by themselves.
 PYTHON_SCRIPTS := $(shell grep -lE '^\#!.*python3?$$' scripts/*)
 # Tests run in several processes, each file in one of them: one more than there are processors, because some of them
-# wait. They are started with -bb too, which they do not inherit.
-TEST_PROCESSES ?= $(shell echo $$(($$(nproc) + 1)))
+# wait; and not many more, for a container may have a share of them only. They are started with -bb too, which they do
+# not inherit.
+TEST_PROCESSES ?= $(shell n=$$(nproc); echo $$((n < 5 ? n + 1 : 6)))
 IN_PARALLEL := --dist loadfile --no-loadscope-reorder --tx '$(TEST_PROCESSES)*popen//python=$(VENV_PYTHON) -bb'
 # Narrows a test run: make test ARGS='-k rename -x'. Or options of a benchmark: make bench-history ARGS='--db kept.db'
 ARGS ?=
