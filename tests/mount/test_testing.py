@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from memfs.mount.processes import mounted_below
-from tests.mount.harness import LIMIT, Site, wait_until
+from tests.mount.harness import LIMIT, SCRIPT_LIMIT, Site, wait_until
 from tests.processes import PYTHON, ROOT, environment
 
 pytestmark = pytest.mark.mount
@@ -27,7 +27,7 @@ def pytest_in(directory: Path, *arguments: str, prefix: tuple[str, ...] = ()) ->
         env=environment(PYTHONDONTWRITEBYTECODE="1", XDG_RUNTIME_DIR=str(directory)),
         capture_output=True,
         text=True,
-        timeout=LIMIT,
+        timeout=SCRIPT_LIMIT,
         check=False,
     )
 
