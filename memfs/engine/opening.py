@@ -4,7 +4,7 @@ import os
 import sqlite3
 import time
 from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import Literal, TypeVar
 
@@ -57,7 +57,11 @@ def translated(path: Path) -> Iterator[None]:
 
 def log_of(path: Path) -> Path:
     """Where SQLite keeps the WAL: it follows symbolic links, and keeps its log beside what they lead to."""
-    return Path(f"{os.path.realpath(path)}-wal")
+    return _beside(path, "-wal")
+
+
+def _beside(path: Path, end: str) -> Path:
+    return Path(f"{os.path.realpath(path)}{end}")
 
 
 def create_file(path: Path) -> None:
@@ -82,6 +86,17 @@ def sync_names(directory: Path) -> None:
         os.close(descriptor)
 
 
+def _take_back(path: Path) -> None:
+    """Undo what a process that died had begun before the file was in WAL mode, as a new one is for a moment.
+
+    SQLite does so by itself where a connection may write, and refuses the others.
+    """
+    if _beside(path, "-journal").exists():
+        # Whatever is in the way is told to who reads, as where there is no journal.
+        with suppress(sqlite3.Error), closing(connect(path, "rw")) as connection:
+            connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
+
+
 def connect(
     path: Path, mode: Literal["ro", "rw"], *, untouched: bool = False, alone: bool = False
 ) -> sqlite3.Connection:
@@ -90,6 +105,8 @@ def connect(
     ``untouched`` makes no file beside the database and takes no lock, so the log must be empty, and nobody writing.
     ``alone`` keeps everybody else out from the first transaction on, which is refused as busy where somebody is in.
     """
+    if mode == "ro" and not untouched:
+        _take_back(path)
     connection = sqlite3.connect(
         f"{path.absolute().as_uri()}?mode={mode}{'&immutable=1' if untouched else ''}",
         uri=True,
@@ -128,7 +145,7 @@ def ask_quietly(
     while True:
         # What is in the log is not in the file yet, and whoever has the database open has an index of the log.
         log = log_of(path)
-        untouched = not (log.exists() or Path(f"{os.path.realpath(path)}-shm").exists())
+        untouched = not any(_beside(path, end).exists() for end in ("-wal", "-shm", "-journal"))
         with closing(connect(path, "ro", untouched=untouched)) as connection:
             try:
                 answer = question(connection, untouched)

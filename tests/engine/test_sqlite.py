@@ -1,6 +1,7 @@
 """What is particular to the SQLite engine: its file, its locks, and what people see who open it with other tools."""
 
 import os
+import shutil
 import signal
 import sqlite3
 import stat
@@ -661,6 +662,24 @@ def test_the_names_of_a_new_database_survive_a_loss_of_power(tmp_path: Path, syn
     with Workspace.open(tmp_path / "a" / "b" / "new.db", create=True):
         pass
     assert {str(tmp_path), str(tmp_path / "a"), str(tmp_path / "a" / "b")} <= set(synced)
+
+
+def test_what_a_process_that_died_had_begun_is_taken_back_by_who_only_reads(tmp_path: Path) -> None:
+    """A new database is in a rollback mode for a moment; these are the files of a process that was killed then."""
+    (tmp_path / "left").mkdir()
+    left = tmp_path / "left" / "memfs.db"
+    with plain(tmp_path / "memfs.db") as connection:
+        connection.execute("PRAGMA cache_size = 1")
+        connection.execute("BEGIN")
+        connection.execute("CREATE TABLE begun AS SELECT zeroblob(100000) AS bytes")
+        for end in ("", "-journal"):
+            shutil.copy(tmp_path / f"memfs.db{end}", f"{left}{end}")
+        connection.execute("ROLLBACK")
+    assert left.stat().st_size
+    for _ in range(2):
+        with pytest.raises(NotFound, match="is empty"):
+            check(left)
+    assert os.listdir(left.parent) == ["memfs.db"]
 
 
 def test_what_was_moved_away_is_not_said_to_be_synced(workspace: Workspace, store: Store, db: Path) -> None:
