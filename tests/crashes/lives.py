@@ -94,8 +94,11 @@ def _stage(directory: Path, database: str, seed: int, *, through_link: bool) -> 
     life.history = History(rows_of(below / database), stage.earlier, stage.secrets)
 
 
-def on_mounts(directory: Path, seed: int, *, steps: int = 60, through_link: bool = False) -> Life:
-    """Two mounts of a store, a server and commands; enough text for the log to be emptied in between."""
+def on_mounts(directory: Path, seed: int, *, steps: int = 60, through_link: bool = False, brief: bool = False) -> Life:
+    """Two mounts of a store, a server and commands; enough text for the log to be emptied in between.
+
+    ``brief`` does without the server, and without mounting again.
+    """
     database = "memfs.db" if through_link else "data/memfs/memfs.db"
     with _stage(directory, database, seed, through_link=through_link) as (stage, life):
         stage.run("store", "create", STORE)
@@ -108,26 +111,32 @@ def on_mounts(directory: Path, seed: int, *, steps: int = 60, through_link: bool
                 stage.chance.choice(works[:among]).step()
 
         work(steps // 3)
-        port = free_port(f"{seed} {os.getpid()}")
-        server = Server(stage.database, port, directory / "serve.log", variables=stage.recorder.variables)
-        key = stage.run("key", "create", "power", "-q")
-        server.start()
-        try:
-            _through_api(stage, server, key)
-            work(steps // 3)
-            stage.run("memory", "create", STORE, "/by-command.md", "--content", stage.text(5))
-            stage.run("memory", "update", STORE, "/by-command.md", "--content", stage.text(5))
-            stage.redact(STORE, "/by-command.md")
-            work(1)
-        finally:
-            server.end()
+        if not brief:
+            _with_server(stage)
+        work(steps // 3)
         for mounts in stage.mounts:
             mounts.end()
-        # The last one to close took the log away: there is a new one now.
-        stage.mounts[0].start()
-        work(steps // 3, among=1)
-        stage.mounts[0].end()
+        if not brief:
+            # The last one to close took the log away: there is a new one now.
+            stage.mounts[0].start()
+            work(steps // 3, among=1)
+            stage.mounts[0].end()
     return life
+
+
+def _with_server(stage: Stage) -> None:
+    """Writes through the API and by commands, and a redaction."""
+    port = free_port(f"{stage.directory} {os.getpid()}")
+    server = Server(stage.database, port, stage.directory / "serve.log", variables=stage.recorder.variables)
+    key = stage.run("key", "create", "power", "-q")
+    server.start()
+    try:
+        _through_api(stage, server, key)
+        stage.run("memory", "create", STORE, "/by-command.md", "--content", stage.text(5))
+        stage.run("memory", "update", STORE, "/by-command.md", "--content", stage.text(5))
+        stage.redact(STORE, "/by-command.md")
+    finally:
+        server.end()
 
 
 def _through_api(stage: Stage, server: Server, key: str) -> None:
