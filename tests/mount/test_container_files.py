@@ -8,6 +8,8 @@ import shutil
 import signal
 import socket
 import subprocess
+import sys
+import zipfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -68,6 +70,30 @@ def test_the_image_has_what_memfs_needs() -> None:
     assert all(package in setup for package in installed[0].split())
     assert {"fuse3", "libfuse3-3"} == set(installed[1].split())
     assert steps[-1] == ["ENTRYPOINT", '["memfs"]']
+
+
+def test_what_the_image_copies_is_enough_to_build(tmp_path: Path) -> None:
+    for words in map(str.split, (FILES / "Dockerfile").read_text().splitlines()):
+        if words[:1] == ["COPY"] and not words[1].startswith("--from"):
+            target = tmp_path / words[-1].removeprefix("/")
+            for source in (ROOT / name for name in words[1:-1]):
+                if source.is_dir():  # its contents, as COPY does
+                    shutil.copytree(source, target, ignore=shutil.ignore_patterns("*.so", "__pycache__"))
+                else:
+                    target.mkdir(exist_ok=True)
+                    shutil.copy(source, target)
+    done = subprocess.run(
+        [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(tmp_path)],
+        cwd=tmp_path / "src",
+        capture_output=True,
+        text=True,
+        timeout=LIMIT,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    (wheel,) = tmp_path.glob("memfs_agent-*.whl")
+    with zipfile.ZipFile(wheel) as archive:
+        assert {"memfs/cli/__main__.py", "memfs/mount/fuse_hints.so"} <= set(archive.namelist())
 
 
 def test_the_compose_file_gives_the_agent_the_mounts_alone(monkeypatch: pytest.MonkeyPatch) -> None:
