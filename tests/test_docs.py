@@ -103,6 +103,26 @@ def test_every_page_can_be_reached_from_the_readme() -> None:
     assert [path for path in PAGES if path not in reached] == []
 
 
+@pytest.mark.parametrize("contents", ["README.md", "docs/index.md"])
+def test_every_page_of_the_guide_and_of_the_design_is_in_the_contents(contents: str) -> None:
+    named = {path for path, _ in links(contents)}
+    assert [path for path in PAGES if path.parent.name in ("guide", "design") and path not in named] == []
+
+
+# Working on it
+
+
+def test_the_targets_of_make_are_listed() -> None:
+    targets = re.findall(r"^([a-z-]+):.*## ", (ROOT / "Makefile").read_text(), re.MULTILINE)
+    listed = re.findall(r"^\| `make ([a-z-]+)` \|", page("contributing"), re.MULTILINE)
+    assert sorted(listed) == sorted(set(targets) - {"help"})
+
+
+def test_every_script_is_in_the_layout() -> None:
+    scripts = {f"scripts/{path.name}" for path in (ROOT / "scripts").iterdir() if path.is_file()}
+    assert scripts == set(re.findall(r"`(scripts/[\w.-]+)`", page("contributing")))
+
+
 # Commands and options
 
 
