@@ -73,7 +73,7 @@ def test_names_may_be_used_twice(surface: Driver) -> None:
 )
 def test_an_update_keeps_what_it_leaves_out(surface: Driver, change: dict[str, object]) -> None:
     made = surface.create_store("Notes", "What we know", {"a": "1"})
-    after = surface.update_store(made["id"], **change)  # type: ignore[arg-type]
+    after = surface.update_store(made["id"], **change)  # type: ignore[arg-type]  # each is of its field
     expected = made | change
     if "metadata" in change:
         expected["metadata"] = {"a": "1", "b": "2"}
@@ -102,7 +102,7 @@ def test_a_key_can_make_room_for_another(surface: Driver, reference: Driver) -> 
 )
 def test_an_update_that_changes_nothing_moves_no_time(surface: Driver, change: dict[str, object]) -> None:
     made = surface.create_store("Notes", "d", {"a": "1"})
-    assert surface.update_store(made["id"], **change) == made  # type: ignore[arg-type]
+    assert surface.update_store(made["id"], **change) == made  # type: ignore[arg-type]  # each is of its field
 
 
 @pytest.mark.parametrize("surface", having("empty updates"), indirect=True)

@@ -149,7 +149,7 @@ def test_sessions_by_time_store_and_state(engine: Engine) -> None:
     engine.archive_session(third.id, now())
 
     def found(**fields: object) -> list[str]:
-        return [session.id for session in engine.sessions(SessionFilter(**fields), newest_first=False)]  # type: ignore[arg-type]
+        return [session.id for session in engine.sessions(SessionFilter(**fields), newest_first=False)]  # type: ignore[arg-type]  # by name
 
     assert found() == [first.id, second.id, third.id]
     assert found(include_archived=False) == [first.id, second.id]

@@ -389,7 +389,7 @@ class Pair:
             if abs(expected[one] - expected[other]) > (TICK_NS if touched else 0):
                 self._true(
                     (found[one] < found[other]) == (expected[one] < expected[other]) and found[one] != found[other],
-                    lambda one=one, other=other: (  # type: ignore[misc]
+                    lambda one=one, other=other: (  # type: ignore[misc]  # mypy infers no lambda with defaults
                         f"modified in another order: {one} and {other}, in the mount {found[one]} and {found[other]},"
                         f" in the tmpfs {expected[one]} and {expected[other]}"
                     ),
@@ -430,7 +430,7 @@ class Pair:
             expected = self._moved(operation, before, expected)
         for path, memory in expected.items():
             if path in now:
-                self._true(now[path].memory == memory, lambda path=path: f"{path} has become another memory")  # type: ignore[misc]
+                self._true(now[path].memory == memory, lambda path=path: f"{path} has become another memory")  # type: ignore[misc]  # mypy infers no lambda with defaults
 
     def _saved(
         self,
@@ -507,13 +507,13 @@ class Pair:
         for version in versions:
             self._true(
                 version.text is None or version.text in self.texts,
-                lambda version=version: f"no file ever held this text: {version}",  # type: ignore[misc]
+                lambda version=version: f"no file ever held this text: {version}",  # type: ignore[misc]  # mypy infers no lambda with defaults
             )
         kept = {(version.path.removeprefix(f"/{self.name}"), version.text) for version in versions}
         for path, text in self.acknowledged:
             self._true(
                 (path, text) in kept,
-                lambda path=path, text=text: f"not in the history: {path} with {text!r}",  # type: ignore[misc]
+                lambda path=path, text=text: f"not in the history: {path} with {text!r}",  # type: ignore[misc]  # mypy infers no lambda with defaults
             )
 
 
