@@ -17,6 +17,7 @@ from memfs.model import ids
 from memfs.model.mutations import Create
 from memfs.model.records import Actor, Store
 from memfs.workspace import Workspace
+from tests.cli.readers import stops_reading
 from tests.processes import PYTHON, environment, finish, python
 
 MEMFS = [*PYTHON, "-m", "memfs.cli"]
@@ -84,18 +85,7 @@ def test_a_reader_that_stops_reading_ends_us_quietly(workspace: Workspace, store
     content = [Create(ids.new_id(ids.MEMORY), f"/{number}", b"") for number in range(1_000)]
     workspace.memories.apply(store.id, content, Actor("user_actor", "alice"))
     for format_ in ("table", "json", "jsonl"):
-        with subprocess.Popen(
-            [*MEMFS, "--db", db, "memory", "list", store.id, "--format", format_],
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            env=environment(),
-        ) as process:
-            assert process.stdout is not None
-            assert process.stderr is not None
-            process.stdout.read(1)
-            process.stdout.close()
-            assert process.stderr.read() == b""
-            assert process.wait() == exits.PIPE_CLOSED
+        stops_reading(db, "memory", "list", store.id, "--format", format_)
 
 
 def test_a_full_disk_under_stdout_is_an_error(workspace: Workspace, store: Store, db: Path) -> None:

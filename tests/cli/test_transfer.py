@@ -22,6 +22,7 @@ from memfs.model.mutations import Create
 from memfs.model.records import MAX_MEMORIES, Actor, Guards, Store
 from memfs.workspace import Workspace
 from tests.cli.conftest import Run
+from tests.cli.readers import stops_reading
 from tests.cli.terminal import MEMFS, at_terminal
 from tests.processes import environment
 from tests.workspace.transfers import CONTENTS, lay_out, member, memories, packed, read_back
@@ -354,18 +355,7 @@ def test_a_reader_that_stops_reading_ends_it_quietly(
 ) -> None:
     for number in range(20):
         workspace.memories.create(store.id, f"/{number}", b"x" * 100_000, actor)
-    with subprocess.Popen(
-        [*MEMFS, "--db", db, "store", "export", store.id, "-", "--as", kind],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        env=environment(),
-    ) as process:
-        assert process.stdout is not None
-        assert process.stderr is not None
-        process.stdout.read(1)
-        process.stdout.close()
-        assert process.stderr.read() == b""
-        assert process.wait() == exits.PIPE_CLOSED
+    stops_reading(db, "store", "export", store.id, "-", "--as", kind)
 
 
 @pytest.mark.parametrize("kind", ["tar", "jsonl"])

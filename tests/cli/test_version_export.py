@@ -13,6 +13,7 @@ from memfs.model.contract import version_object
 from memfs.model.records import Actor, MemoryVersion, Store
 from memfs.workspace import Workspace
 from tests.cli.conftest import Run
+from tests.cli.readers import stops_reading
 from tests.cli.terminal import MEMFS, at_terminal
 from tests.processes import environment
 
@@ -198,18 +199,7 @@ def test_a_reader_that_stops_reading_ends_it_quietly(
 ) -> None:
     for number in range(20):
         workspace.memories.create(store.id, f"/{number}", b"x" * 100_000, actor)
-    with subprocess.Popen(
-        [*MEMFS, "--db", db, "version", "export", store.id],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        env=environment(),
-    ) as process:
-        assert process.stdout is not None
-        assert process.stderr is not None
-        process.stdout.read(1)
-        process.stdout.close()
-        assert process.stderr.read() == b""
-        assert process.wait() == exits.PIPE_CLOSED
+    stops_reading(db, "version", "export", store.id)
 
 
 def test_a_full_disk_is_an_error(store: Store, versions: list[MemoryVersion], db: Path) -> None:
