@@ -8,7 +8,7 @@ import click
 
 from memfs.cli.context import Invocation, pass_invocation, store_argument
 from memfs.cli.output import Format, JsonObject, format_option, text_line, write_bytes, write_object
-from memfs.model.contract import memory_object, version_object
+from memfs.model.contract import as_text, memory_object, version_object
 from memfs.model.diff import Diff, Side, unified
 from memfs.model.errors import NotFound
 from memfs.model.records import Memory, MemoryVersion
@@ -75,13 +75,13 @@ def _version_side(workspace: "Workspace", version: MemoryVersion) -> Side:
         version.memory_id,
         version.path or "",
         f"{version.id} {version.created_at}",
-        None if content is None else content.decode(),
+        None if content is None else as_text(content),
     )
 
 
 def _memory_side(memory: Memory) -> Side:
     content = memory.content or b""
-    return Side(memory.id, memory.path, f"{memory.memory_version_id} {memory.updated_at}", content.decode())
+    return Side(memory.id, memory.path, f"{memory.memory_version_id} {memory.updated_at}", as_text(content))
 
 
 def _write_diff(found: Diff) -> None:

@@ -15,6 +15,7 @@ from memfs.engine import opening
 from memfs.engine.checking import Stage, check, require_file, silent
 from memfs.engine.copying import COMPANIONS, copy_pages, placed_file
 from memfs.engine.invariants import database
+from memfs.engine.rows import scrubs
 from memfs.model.errors import Busy, InvalidRequest, NotFound, UnusableDatabase
 from memfs.model.findings import Checked
 
@@ -77,7 +78,7 @@ def _copy(
 
 def _scrubs(connection: sqlite3.Connection) -> tuple[int, int]:
     """How many scrubs were wanted, and done."""
-    wanted, done = connection.execute("SELECT scrubs_wanted, scrubs_done FROM workspace").fetchone()
+    wanted, done = scrubs(connection)
     return wanted, done
 
 

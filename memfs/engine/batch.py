@@ -3,8 +3,8 @@
 import sqlite3
 from collections.abc import Sequence
 from hashlib import sha256
-from typing import cast
 
+from memfs.engine.damage import DamagedRow, named, text
 from memfs.engine.protocol import Limits, Rebase
 from memfs.engine.rows import Row, head_of, keep_content, last_sequence, record_change
 from memfs.model import ids
@@ -135,7 +135,7 @@ class Batch:
 
     def _text(self, where: str, value: str) -> bytes | None:
         row = self.db.execute(f"SELECT bytes FROM contents WHERE id = (SELECT {where})", (value,)).fetchone()
-        return None if row is None else cast(bytes, row[0])
+        return None if row is None else text(row[0], value)
 
     def _check_room(self) -> None:
         if len(self.creates) <= len(self.deletes):
@@ -184,7 +184,7 @@ class Batch:
         """Add a version; returns its id."""
         if self.last_version_id is None:
             row = self.db.execute("SELECT id FROM memory_versions ORDER BY sequence DESC LIMIT 1").fetchone()
-            self.last_version_id = None if row is None else row[0]
+            self.last_version_id = None if row is None else _version_id(row[0])
         version_id = ids.new_id(ids.MEMORY_VERSION, after=self.last_version_id)
         self.last_version_id = version_id
         sequence = self._change("memory", memory_id)
@@ -362,6 +362,12 @@ class Batch:
             raise StoreFull(
                 f"the store {self.store_id} keeps {self.limits.directories} directories for their own sake: remove some"
             )
+
+
+def _version_id(value: object) -> str:
+    if not isinstance(value, str) or not ids.is_id(value, ids.MEMORY_VERSION):
+        raise DamagedRow(f"the newest version's id is {named(value)}")
+    return value
 
 
 def _merged(old: FileAttributes, new: FileAttributes) -> FileAttributes:

@@ -9,18 +9,22 @@ import sqlite3
 import stat
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
 from memfs.engine import opening
 from memfs.engine.copying import copy_pages, placed_file
+from memfs.engine.damage import named
 from memfs.engine.invariants import INVARIANTS, Invariant
 from memfs.model.errors import Busy, NotFound, StorageFailed, UnusableDatabase
 from memfs.model.findings import Checked, Violation
 
 MOST = 100
 """Violations of one invariant that are told one by one."""
+
+LONGEST = 1_200
+"""Characters of a path or of what is said of one violation: more than a path has that memfs lets in."""
 
 Stage = Callable[[str, int, int], None]
 """Told what is looked at, and how many of how many there are done."""
@@ -84,7 +88,7 @@ def _violations(db: sqlite3.Connection, invariant: Invariant, stage: Stage) -> l
     try:
         for each in invariant.find(db, lambda done, total: stage(invariant.name, done, total)):
             if len(found) < MOST:
-                found.append(each)
+                found.append(_told(each))
             else:
                 more += 1
                 repairable += bool(each.repair)
@@ -97,6 +101,17 @@ def _violations(db: sqlite3.Connection, invariant: Invariant, stage: Stage) -> l
         repair = "all of them" if repairable == more else ""
         found.append(Violation(invariant.name, f"and {more:,} more", repair=repair))
     return found
+
+
+def _told(violation: Violation) -> Violation:
+    """With texts only, and none without end: in a damaged row, an id or a path may be anything."""
+    places = {
+        name: value if isinstance(value, str) and len(value) <= LONGEST else named(value)
+        for name in ("store_id", "memory_id", "version_id", "path")
+        if (value := getattr(violation, name)) is not None
+    }
+    found = violation.found
+    return replace(violation, found=found if len(found) <= LONGEST else f"{found[:LONGEST]}…", **places)
 
 
 def _counts(db: sqlite3.Connection) -> Iterator[int]:

@@ -13,6 +13,7 @@ from pathlib import Path
 
 from memfs.engine import opening
 from memfs.engine.invariants import live, versions
+from memfs.engine.rows import scrubs
 from memfs.model.errors import MemfsError
 from memfs.model.findings import Finding
 
@@ -82,7 +83,7 @@ def _asked(path: Path, connection: sqlite3.Connection, seconds: float) -> Iterat
     yield _whole(path, connection, seconds, current=not needed)
     if needed:
         return
-    wanted, done = connection.execute("SELECT scrubs_wanted, scrubs_done FROM workspace").fetchone()
+    wanted, done = scrubs(connection)
     if wanted > done:
         text = "what was redacted or deleted may still be in the file"
         step = "'memfs store list' ends what could not be ended: no process may have an old state of it open meanwhile"

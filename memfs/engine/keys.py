@@ -3,11 +3,13 @@
 import sqlite3
 from collections.abc import Mapping
 
+from memfs.engine.damage import NONE, NUMBER, TEXT, Form
 from memfs.engine.rows import Row, get_store
 from memfs.model.errors import NotFound
 from memfs.model.records import ApiKey
 
 _KEY = "id, name, access, all_stores, created_at, expires_at, revoked_at, last_used_at"
+_KEY_FORM = Form("the key", *[TEXT] * 3, NUMBER, TEXT, *[TEXT + NONE] * 3)
 
 
 def insert_key(db: sqlite3.Connection, key: ApiKey, secret_sha256: str) -> None:
@@ -58,6 +60,7 @@ def record_uses(db: sqlite3.Connection, uses: Mapping[str, str]) -> None:
 
 
 def _as_key(db: sqlite3.Connection, row: Row) -> ApiKey:
+    _KEY_FORM.check(row)
     stores = db.execute("SELECT store_id FROM api_key_stores WHERE key_id = ? ORDER BY store_id", (row[0],))
     return ApiKey(
         id=row[0],

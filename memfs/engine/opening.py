@@ -1,5 +1,6 @@
 """Opening the SQLite file: making it, its mode, its schema, and what SQLite's errors mean."""
 
+import json
 import os
 import sqlite3
 import time
@@ -10,10 +11,12 @@ from typing import Literal, TypeVar
 
 from sqlite_utils import Database
 
-from memfs.engine.schema import APPLICATION_ID, migrations
+from memfs.engine.schema import APPLICATION_ID, TABLES, migrations
 from memfs.model import ids
 from memfs.model.errors import Busy, MemfsError, NotFound, StorageFailed, StorageFull, UnusableDatabase
 from memfs.model.records import now
+
+_CHECK = "'memfs check' says what is wrong with it and what to do"
 
 LOCK_TIMEOUT_SECONDS = 15.0
 """How long a write waits for another process's write before it gives up with Busy."""
@@ -32,6 +35,9 @@ def translated(path: Path) -> Iterator[None]:
     """Turn SQLite's errors into ours, so that no caller needs to know sqlite3."""
     try:
         yield
+    except UnicodeDecodeError as error:
+        # Names of tables and what SQLite says of them: a text in a column that is none is an error of SQLite's.
+        raise UnusableDatabase(f"{path} is damaged: {_CHECK} (its schema is no text: {error})") from error
     except OverflowError as error:
         raise StorageFailed(f"a number is too large for the database {path}") from error
     except sqlite3.Error as error:
@@ -43,7 +49,7 @@ def translated(path: Path) -> Iterator[None]:
         if code == sqlite3.SQLITE_FULL:
             raise StorageFull(f"no space left for {path} or for temporary files: free some and try again") from error
         if code in (sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_CORRUPT):
-            raise UnusableDatabase(f"{path} is damaged or no SQLite database ({error})") from error
+            raise UnusableDatabase(f"{path} is damaged or no SQLite database ({error}): {_CHECK}") from error
         if code in (sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY):
             if path.is_dir():
                 raise UnusableDatabase(f"{path} is a directory: name the database's file") from error
@@ -123,6 +129,10 @@ def connect(
         connection.execute("PRAGMA synchronous = NORMAL")
         # What is deleted is overwritten, so that it does not wait in a free page for the next scrub.
         connection.execute("PRAGMA secure_delete = ON")
+        # The file may be a stranger's. What its schema computes (a view, a column, an index) may call no function that
+        # does anything, and a damaged page is noticed when it is read.
+        connection.execute("PRAGMA trusted_schema = OFF")
+        connection.execute("PRAGMA cell_size_check = ON")
         if mode == "ro":
             connection.execute("PRAGMA query_only = ON")
     except BaseException:
@@ -167,13 +177,25 @@ def check(path: Path, connection: sqlite3.Connection) -> list[str]:
     (application_id,) = connection.execute("PRAGMA application_id").fetchone()
     if application_id != APPLICATION_ID and tables:
         raise UnusableDatabase(f"{path} is a SQLite database, but not one of memfs: choose another --db")
+    names = json.dumps(TABLES)
+    foreign = connection.execute(
+        "SELECT type, name FROM sqlite_master WHERE type = 'trigger' AND tbl_name IN (SELECT value FROM json_each(?1))"
+        " OR type != 'table' AND name IN (SELECT value FROM json_each(?1))",
+        (names,),
+    ).fetchone()
+    if foreign is not None:
+        kind, name = foreign
+        raise UnusableDatabase(
+            f"{path} has the {kind} {name!r}, which memfs did not make and which could change what it writes or reads:"
+            f" look at it with 'sqlite-utils schema', and drop it ('DROP {kind.upper()} …') or restore a backup"
+        )
     with closing(sqlite3.connect(":memory:")) as empty:
         known = [migration.name for migration in migrations.pending(Database(empty, execute_plugins=False))]
     if not tables:
         return known
-    applied = {name for (name,) in connection.execute("SELECT name FROM _sqlite_migrations")}
+    applied = {str(name) for (name,) in connection.execute("SELECT name FROM _sqlite_migrations")}
     if newer := sorted(applied - set(known)):
-        raise UnusableDatabase(f"{path} was made by a newer memfs ({newer[-1]}): upgrade memfs-agent to open it")
+        raise UnusableDatabase(f"{path} was made by a newer memfs ({newer[-1][:80]}): upgrade memfs-agent to open it")
     return [name for name in known if name not in applied]
 
 

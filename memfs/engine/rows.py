@@ -5,6 +5,19 @@ import sqlite3
 from dataclasses import asdict
 from typing import Any, cast
 
+from memfs.engine.damage import (
+    BLOB,
+    NONE,
+    NUMBER,
+    TEXT,
+    DamagedRow,
+    Form,
+    as_object,
+    check_actor,
+    check_placed,
+    check_time,
+    named,
+)
 from memfs.model.errors import NotFound
 from memfs.model.records import (
     NO_GUARDS,
@@ -13,6 +26,7 @@ from memfs.model.records import (
     FileAttributes,
     Guards,
     Head,
+    Memory,
     MemoryVersion,
     Merged,
     Store,
@@ -30,6 +44,26 @@ VERSION = (
 )
 STORE = "id, name, description, metadata, created_at, updated_at, archived_at, guards"
 
+_OPTIONAL_TEXT = TEXT + NONE
+_OPTIONAL_NUMBER = NUMBER + NONE
+_HEAD = Form("the memory", *[TEXT] * 3, NUMBER, *[TEXT] * 2, *[_OPTIONAL_NUMBER] * 3)
+_MEMORY = Form("the memory", *[TEXT] * 4, NUMBER, *[TEXT] * 3, BLOB + NONE)
+_VERSION = Form(
+    "the version",
+    *[TEXT] * 3,
+    NUMBER,
+    TEXT,
+    _OPTIONAL_TEXT,
+    _OPTIONAL_NUMBER,
+    _OPTIONAL_TEXT,
+    *[TEXT] * 3,
+    *[_OPTIONAL_TEXT] * 4,
+    _OPTIONAL_NUMBER,
+    BLOB + NONE,
+)
+_STORE = Form("the store", *[TEXT] * 6, _OPTIONAL_TEXT, TEXT)
+_DIRECTORY = Form("the kept directory", *[TEXT] * 2, *[_OPTIONAL_NUMBER] * 3)
+
 CONTENT_OF_MEMORY = ", (SELECT bytes FROM contents WHERE contents.id = memories.content_id)"
 CONTENT_OF_VERSION = ", (SELECT bytes FROM contents WHERE contents.id = v.content_id)"
 
@@ -37,7 +71,24 @@ CONTENT_OF_VERSION = ", (SELECT bytes FROM contents WHERE contents.id = v.conten
 def last_sequence(db: sqlite3.Connection) -> int:
     """The number of the newest change, which stays where it is when a store goes with all its changes."""
     row = db.execute("SELECT seq FROM sqlite_sequence WHERE name = 'changes'").fetchone()
-    return 0 if row is None else cast(int, row[0])
+    if row is None:
+        return 0
+    if not isinstance(row[0], int):
+        raise DamagedRow(f"the number of the newest change is {named(row[0])}")
+    return row[0]
+
+
+def workspace_numbers(db: sqlite3.Connection, *columns: str) -> Row:
+    """Numbers of the one workspace. Raises DamagedRow where there is not one, or they are none."""
+    rows = db.execute(f"SELECT {', '.join(columns)} FROM workspace").fetchall()
+    if len(rows) != 1 or not all(isinstance(value, int) for value in rows[0]):
+        raise DamagedRow(f"{' and '.join(columns)} of the workspace are {named(rows)}")
+    return cast(Row, rows[0])
+
+
+def scrubs(db: sqlite3.Connection) -> Row:
+    """How many scrubs were wanted, and how many are done."""
+    return workspace_numbers(db, "scrubs_wanted", "scrubs_done")
 
 
 def record_change(db: sqlite3.Connection, store_id: str, subject: str, memory_id: str | None = None) -> int:
@@ -55,7 +106,8 @@ def get_store(db: sqlite3.Connection, store_id: str) -> Store:
 
 
 def as_store(row: Row) -> Store:
-    return Store(row[0], row[1], row[2], json.loads(row[3]), row[4], row[5], row[6], as_guards(row[7]))
+    _STORE.check(row)
+    return Store(row[0], row[1], row[2], as_object(row[3], row[0]), row[4], row[5], row[6], as_guards(row[7]))
 
 
 def store_row(store: Store) -> Row:
@@ -75,8 +127,11 @@ def store_row(store: Store) -> Row:
 def as_guards(text: str) -> Guards:
     if text == "{}":
         return NO_GUARDS
-    fields = json.loads(text)
-    return Guards(**{**fields, "allowed_paths": tuple(fields.get("allowed_paths", ()))})
+    fields = as_object(text, "a store's guards")
+    try:
+        return Guards(**{**fields, "allowed_paths": tuple(fields.get("allowed_paths", ()))})
+    except TypeError as error:
+        raise DamagedRow(f"a store's guards cannot be read: {error}") from None
 
 
 def guards_text(guards: Guards) -> str:
@@ -85,7 +140,13 @@ def guards_text(guards: Guards) -> str:
 
 
 def as_head(row: Row) -> Head:
+    _HEAD.check(row)
     return Head(row[0], row[1], row[2], row[3], row[4], row[5], FileAttributes(row[6], row[7], row[8]))
+
+
+def as_memory(row: Row) -> Memory:
+    _MEMORY.check(row)
+    return Memory(*row)
 
 
 def head_of(db: sqlite3.Connection, memory_id: str, store_id: str | None = None) -> Head | None:
@@ -96,14 +157,18 @@ def head_of(db: sqlite3.Connection, memory_id: str, store_id: str | None = None)
 
 
 def get_directories(db: sqlite3.Connection, store_id: str) -> list[Directory]:
-    return [
-        Directory(path, updated_at, FileAttributes(*attributes))
-        for path, updated_at, *attributes in db.execute(
-            "SELECT path, updated_at, file_mode, file_mtime_ns, file_inode FROM kept_directories"
-            " WHERE store_id = ? ORDER BY path",
-            (store_id,),
-        )
-    ]
+    """The directories that a store keeps, for a mirror."""
+    found = []
+    for row in db.execute(
+        "SELECT path, updated_at, file_mode, file_mtime_ns, file_inode FROM kept_directories"
+        " WHERE store_id = ? ORDER BY path",
+        (store_id,),
+    ):
+        _DIRECTORY.check(row)
+        check_placed(row[0])
+        check_time(row[1])
+        found.append(Directory(row[0], row[1], FileAttributes(*row[2:])))
+    return found
 
 
 def get_version(db: sqlite3.Connection, store_id: str, version_id: str) -> MemoryVersion:
@@ -118,6 +183,10 @@ def get_version(db: sqlite3.Connection, store_id: str, version_id: str) -> Memor
 
 
 def as_version(row: Row) -> MemoryVersion:
+    _VERSION.check(row)
+    check_actor(row[9], row[0])
+    if row[12] is not None:
+        check_actor(row[12], row[0])
     redacted_by = None if row[12] is None else Actor(row[12], row[13])
     merged = None if row[15] is None else Merged(row[14], conflict=bool(row[15]))
     content = row[16] if len(row) > 16 else None

@@ -10,6 +10,24 @@ from sqlite_utils.migrations import Migrations
 APPLICATION_ID = 0x6D656D66
 """``memf``: marks a file as ours (PRAGMA application_id)."""
 
+TABLES = (
+    "workspace",
+    "memory_stores",
+    "memories",
+    "memory_versions",
+    "merges",
+    "contents",
+    "changes",
+    "memory_accesses",
+    "kept_directories",
+    "sessions",
+    "session_attachments",
+    "api_keys",
+    "api_key_stores",
+    "_sqlite_migrations",
+)
+"""All of them, of every format."""
+
 migrations = Migrations("memfs")
 
 

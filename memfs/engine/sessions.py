@@ -3,6 +3,7 @@
 import json
 import sqlite3
 
+from memfs.engine.damage import NONE, NUMBER, TEXT, Form, as_object
 from memfs.engine.protocol import SessionFilter
 from memfs.engine.rows import Row
 from memfs.model.errors import InvalidRequest, NotFound
@@ -10,6 +11,8 @@ from memfs.model.records import Attachment, Session
 
 _SESSION = "id, created_at, ended_at, archived_at, title, metadata, agent_id, agent_version, environment_id"
 _ATTACHMENT = "store_id, access, store_name, store_description, mount_path, instructions, on_conflict"
+_SESSION_FORM = Form("the session", *[TEXT] * 2, *[TEXT + NONE] * 3, TEXT, TEXT + NONE, NUMBER + NONE, TEXT + NONE)
+_ATTACHMENT_FORM = Form("the attachment of", *[TEXT] * 7)
 
 
 def insert_session(db: sqlite3.Connection, session: Session) -> None:
@@ -108,9 +111,12 @@ def archive_session(db: sqlite3.Connection, session_id: str, at: str) -> Session
 
 
 def _as_session(db: sqlite3.Connection, row: Row) -> Session:
+    _SESSION_FORM.check(row)
     attachments = db.execute(
         f"SELECT {_ATTACHMENT} FROM session_attachments WHERE session_id = ? ORDER BY position", (row[0],)
-    )
+    ).fetchall()
+    for fields in attachments:
+        _ATTACHMENT_FORM.check(fields)
     return Session(
         id=row[0],
         created_at=row[1],
@@ -118,7 +124,7 @@ def _as_session(db: sqlite3.Connection, row: Row) -> Session:
         ended_at=row[2],
         archived_at=row[3],
         title=row[4],
-        metadata=json.loads(row[5]),
+        metadata=as_object(row[5], row[0]),
         agent_id=row[6],
         agent_version=row[7],
         environment_id=row[8],

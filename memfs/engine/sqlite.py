@@ -14,6 +14,7 @@ from typing import cast
 
 from memfs.engine import history, keys, opening, sessions
 from memfs.engine.batch import Batch
+from memfs.engine.damage import check_head, check_time, text
 from memfs.engine.feed import FileFeed
 from memfs.engine.opening import connect, create_file, is_busy, log_of, prepare, require_current, translated
 from memfs.engine.protocol import Limits, Rebase, SessionFilter, VersionFilter
@@ -27,6 +28,7 @@ from memfs.engine.rows import (
     VERSION,
     as_guards,
     as_head,
+    as_memory,
     as_store,
     as_version,
     get_directories,
@@ -35,7 +37,9 @@ from memfs.engine.rows import (
     head_of,
     last_sequence,
     record_change,
+    scrubs,
     store_row,
+    workspace_numbers,
 )
 from memfs.model import ids
 from memfs.model.errors import Busy, NotFound, PreconditionFailed, StorageFailed, StoreArchived
@@ -180,7 +184,7 @@ class SqliteEngine:
     def _is_scrubbed(self) -> bool:
         """Whether somebody is busy writing the whole file anew, or should be."""
         with self._read() as db:
-            wanted, done = db.execute("SELECT scrubs_wanted, scrubs_done FROM workspace").fetchone()
+            wanted, done = scrubs(db)
         return bool(wanted > done)
 
     def check_in_place(self) -> None:
@@ -249,9 +253,9 @@ class SqliteEngine:
     def guards(self, store_id: str) -> Guards:
         with self._read() as db:
             row = db.execute("SELECT guards FROM memory_stores WHERE id = ?", (store_id,)).fetchone()
-        if row is None:
-            raise NotFound(f"there is no store {store_id}")
-        return as_guards(row[0])
+            if row is None:
+                raise NotFound(f"there is no store {store_id}")
+            return as_guards(row[0])
 
     def update_store(self, store_id: str, change: Callable[[Store], Store]) -> Store:
         with self._write() as db:
@@ -290,12 +294,15 @@ class SqliteEngine:
 
     def snapshot(self, store_id: str) -> Snapshot:
         with self._read() as db:
+            heads = [as_head(row) for row in db.execute(f"SELECT {HEAD} FROM memories WHERE store_id = ?", (store_id,))]
+            for head in heads:
+                check_head(head)
+            store = get_store(db, store_id)
+            check_time(store.created_at)
             return Snapshot(
                 sequence=last_sequence(db),
-                store=get_store(db, store_id),
-                heads=[
-                    as_head(row) for row in db.execute(f"SELECT {HEAD} FROM memories WHERE store_id = ?", (store_id,))
-                ],
+                store=store,
+                heads=heads,
                 directories=get_directories(db, store_id),
             )
 
@@ -311,7 +318,9 @@ class SqliteEngine:
                 "SELECT DISTINCT subject, memory_id FROM changes WHERE sequence > ? AND store_id = ?", (after, store_id)
             ).fetchall():
                 if subject == "memory":
-                    heads[memory_id] = head_of(db, memory_id)
+                    head = heads[memory_id] = head_of(db, memory_id)
+                    if head is not None:
+                        check_head(head)
                 elif subject == "directories":
                     directories = True
                 else:
@@ -336,7 +345,7 @@ class SqliteEngine:
                 " WHERE store_id = ? AND path >= ? AND path < ? AND path > ? ORDER BY path LIMIT ?",
                 (store_id, first, beyond, after or "", -1 if limit is None else limit),
             )
-            return [Memory(*row) for row in rows]
+            return [as_memory(row) for row in rows]
 
     def children(
         self, store_id: str, prefix: str, *, content: bool, after: str | None = None, limit: int | None = None
@@ -355,7 +364,7 @@ class SqliteEngine:
             for row in rows:
                 if len(found) == limit:
                     break
-                memory = Memory(*row)
+                memory = as_memory(row)
                 name, below, _ = memory.path[len(prefix) :].partition("/")
                 if not below:
                     found.append(replace(memory, content=_content(db, memory)) if content else memory)
@@ -370,9 +379,9 @@ class SqliteEngine:
                 f"SELECT {MEMORY}{CONTENT_OF_MEMORY} FROM memories WHERE id = ? AND store_id = ?",
                 (memory_id, store_id),
             ).fetchone()
-        if row is None:
-            raise NotFound(f"the store {store_id} has no memory {memory_id}")
-        return Memory(*row)
+            if row is None:
+                raise NotFound(f"the store {store_id} has no memory {memory_id}")
+            return as_memory(row)
 
     def memory_at(self, store_id: str, path: str) -> Memory:
         with self._read() as db:
@@ -380,9 +389,9 @@ class SqliteEngine:
             row = db.execute(
                 f"SELECT {MEMORY}{CONTENT_OF_MEMORY} FROM memories WHERE store_id = ? AND path = ?", (store_id, path)
             ).fetchone()
-        if row is None:
-            raise NotFound(f"the store {store_id} has no memory at {path}")
-        return Memory(*row)
+            if row is None:
+                raise NotFound(f"the store {store_id} has no memory at {path}")
+            return as_memory(row)
 
     def content(self, version_id: str) -> bytes:
         with self._read() as db:
@@ -396,9 +405,9 @@ class SqliteEngine:
                     "SELECT bytes FROM memory_versions AS v JOIN contents ON contents.id = content_id WHERE v.id = ?",
                     (version_id,),
                 ).fetchone()
-        if row is None:
-            raise NotFound(f"the version {version_id} has no content")
-        return cast(bytes, row[0])
+            if row is None:
+                raise NotFound(f"the version {version_id} has no content")
+            return text(row[0], version_id)
 
     def apply(
         self,
@@ -478,7 +487,7 @@ class SqliteEngine:
                 " ORDER BY path",
                 (store_id, below, beyond, before, before),
             )
-            return [AccessedMemory(Memory(*row[:-1]), row[-1]) for row in rows]
+            return [AccessedMemory(as_memory(row[:-1]), row[-1]) for row in rows]
 
     # History
 
@@ -577,11 +586,9 @@ class SqliteEngine:
             if db is None:
                 raise StorageFailed(f"the database {self.path} is open for reading only")
             # Counted, so that what another process removes meanwhile is not taken for scrubbed.
-            ((wanted, done),) = db.execute(
-                "UPDATE workspace SET scrubs_wanted = scrubs_wanted + 1 RETURNING scrubs_wanted, scrubs_done"
-                if anyway
-                else "SELECT scrubs_wanted, scrubs_done FROM workspace"
-            ).fetchall()
+            if anyway:
+                db.execute("UPDATE workspace SET scrubs_wanted = scrubs_wanted + 1")
+            wanted, done = scrubs(db)
             if wanted == done:
                 return False
             try:
@@ -759,11 +766,11 @@ def _content(db: sqlite3.Connection, memory: Memory) -> bytes:
     row = db.execute(
         "SELECT bytes FROM memories JOIN contents ON contents.id = content_id WHERE memories.id = ?", (memory.id,)
     ).fetchone()
-    return cast(bytes, row[0])
+    return text(None if row is None else row[0], memory.id)
 
 
 def _settings(db: sqlite3.Connection) -> Settings:
-    days, automatically = db.execute("SELECT retention_days, prune_automatically FROM workspace").fetchone()
+    days, automatically = workspace_numbers(db, "retention_days", "prune_automatically")
     return Settings(days, bool(automatically))
 
 

@@ -5,13 +5,25 @@
 
 from typing import Any
 
+from memfs.model.errors import UnusableDatabase
 from memfs.model.records import ApiKey, Attachment, Memory, MemoryPrefix, MemoryVersion, Session, Store
 
 JsonObject = dict[str, Any]
 
 
+def as_text(content: bytes) -> str:
+    """A text of the database as text. Raises UnusableDatabase where it is none any more: every text was, when written.
+
+    Bytes are shown as they are where they are wanted: in a mount, an export of files and ``memfs memory show``.
+    """
+    try:
+        return content.decode()
+    except UnicodeDecodeError as error:
+        raise UnusableDatabase(f"a text in the database is damaged ({error}): 'memfs check' says which") from None
+
+
 def _text(content: bytes | None) -> str | None:
-    return None if content is None else content.decode()
+    return None if content is None else as_text(content)
 
 
 def store_object(store: Store) -> JsonObject:

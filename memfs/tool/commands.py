@@ -10,6 +10,7 @@ from hashlib import sha256
 from typing import TypeVar
 
 from memfs.model import ids, mutations
+from memfs.model.contract import as_text
 from memfs.model.errors import (
     InvalidPath,
     InvalidRequest,
@@ -353,7 +354,7 @@ class MemoryCommands:
         text, at, head = self._again(attempt)
         if head is not None and head.sha256 != sha256(text.encode()).hexdigest():  # a guard has masked something
             try:
-                text = _store(place).content(head.version_id).decode()
+                text = as_text(_store(place).content(head.version_id))
             except MemfsError:  # the edit is made, so this is no error
                 text = ""
         return text, min(at, len(text))
@@ -375,7 +376,7 @@ def _store(place: Place) -> AttachedStore:
 
 
 def _text(memory: Memory) -> str:
-    return (memory.content or b"").decode()
+    return as_text(memory.content or b"")
 
 
 # What a snapshot says of a path

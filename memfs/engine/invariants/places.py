@@ -24,11 +24,11 @@ def _broken_rule(path: object) -> str:
 
 
 def live_paths(db: sqlite3.Connection) -> list[tuple[str, str, str]]:
-    """Store, id and path of each live memory whose path is a text."""
+    """Store, id and path of each live memory of which these are texts."""
     return [
         row
         for row in db.execute("SELECT store_id, id, path FROM memories ORDER BY store_id, path")
-        if isinstance(row[2], str)
+        if all(isinstance(value, str) for value in row)
     ]
 
 
@@ -84,7 +84,8 @@ def directories(db: sqlite3.Connection, _told: Told = quiet) -> Iterator[Violati
 
 def _misplaced(db: sqlite3.Connection) -> list[tuple[str, str, str]]:
     taken = {(store_id, path): memory_id for store_id, memory_id, path in live_paths(db)}
-    kept = [row for row in db.execute("SELECT store_id, path FROM kept_directories") if isinstance(row[1], str)]
+    rows = db.execute("SELECT store_id, path FROM kept_directories")
+    kept = [row for row in rows if all(isinstance(value, str) for value in row)]
     return [(*place, taken[place]) for place in kept if place in taken] + list(_above(kept, taken))
 
 

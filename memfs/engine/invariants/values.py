@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
 
+from memfs.engine.damage import named
 from memfs.engine.invariants.invariant import Told, quiet
 from memfs.model import ids
 from memfs.model.findings import Violation
@@ -29,7 +30,8 @@ def limits(db: sqlite3.Connection, _told: Told = quiet) -> Iterator[Violation]:
         ):
             yield Violation("limits", f"the store has {count:,} {what}, and may have {most:,}", store_id)
     for store_id, memory_id, version_id, path, size in db.execute(
-        "SELECT store_id, memory_id, id, path, content_size_bytes FROM memory_versions WHERE content_size_bytes > ?",
+        "SELECT store_id, memory_id, id, path, content_size_bytes FROM memory_versions WHERE content_size_bytes > ?"
+        " AND typeof(content_size_bytes) = 'integer'",
         (MAX_CONTENT_BYTES,),
     ):
         found = f"the text has {size:,} bytes, and may have {MAX_CONTENT_BYTES:,}"
@@ -106,13 +108,13 @@ def forms(db: sqlite3.Connection, _told: Told = quiet) -> Iterator[Violation]:
         for row in db.execute(f"SELECT {values}, {', '.join(broken)} FROM {table} WHERE {' OR '.join(broken)}"):
             for (column, rule), value, is_broken in zip(rules.items(), row, row[len(rules) :], strict=False):
                 if is_broken:
-                    yield Violation("forms", f"{table}.{column} is {value!r}, {rule.wanted}")
+                    yield Violation("forms", f"{table}.{column} is {named(value)}, {rule.wanted}")
     for table, column in _OBJECTS:
         for of, value in db.execute(
             f"SELECT id, {column} FROM {table} WHERE CASE WHEN json_valid({column})"
             f" THEN json_type({column}) != 'object' ELSE 1 END"
         ):
-            yield Violation("forms", f"{table}.{column} of {of} is {str(value)[:80]!r}, no JSON object")
+            yield Violation("forms", f"{table}.{column} of {of} is {named(value)}, no JSON object")
     for (key_id,) in db.execute(
         "SELECT id FROM api_keys WHERE length(secret_sha256) != 64 OR secret_sha256 GLOB '*[^0-9a-f]*'"
         " OR all_stores NOT IN (0, 1)"
