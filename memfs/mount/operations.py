@@ -408,18 +408,13 @@ class StoreOperations(pyfuse3.Operations):
     async def readdir(self, fh: int, start_id: int, token: pyfuse3.ReaddirToken) -> None:
         directory = self.filesystem.open_directory(fh)
         if start_id == 0:
-            directory.take()  # as they are now: rewinddir(3)
-        for position in range(start_id, len(directory.entries)):
-            name, node = directory.entries[position]
-            itself = position < 2
-            if not itself:
-                present = directory.node.children.get(os.fsdecode(name))
-                if present is None:
-                    continue
-                node = present
+            self.filesystem.rewind(directory)
+        for position, (name, node) in enumerate(directory.entries(start_id), start_id):
+            if node is None:
+                continue
             if not pyfuse3.readdir_reply(token, name, self._attributes(node), position + 1):
                 break
-            if not itself:  # the kernel keeps no reference for "." and ".."
+            if position >= 2:  # the kernel keeps no reference for "." and ".."
                 self.filesystem.remember(node)
 
     @handler

@@ -139,10 +139,18 @@ def can_mount() -> bool:
     return found is not None and bool(int(found[1], 16) >> _CAP_SYS_ADMIN & 1)
 
 
+LEAST_INODES = 1_024
+"""What a tmpfs has of them, however small it is."""
+
+
 def mount_tmpfs(path: Path, *, size: int, mode: int, read_only: bool = False) -> None:
-    """Mount a tmpfs. Raises OSError."""
+    """Mount a tmpfs of ``size`` bytes. Raises OSError.
+
+    A file without a byte counts for nothing against the size, but takes a kilobyte of the kernel's memory: there may be
+    two for each page, which is more than files with anything in them can be.
+    """
     flags = MS_NOSUID | MS_NODEV | (MS_RDONLY if read_only else 0)
-    data = f"size={size},mode={mode:o}".encode()
+    data = f"size={size},nr_inodes={max(LEAST_INODES, size // 2048)},mode={mode:o}".encode()
     if _libc.mount(b"memfs-scratch", os.fsencode(path), b"tmpfs", flags, data):
         number = ctypes.get_errno()
         raise OSError(number, os.strerror(number), os.fspath(path))

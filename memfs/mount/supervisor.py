@@ -395,12 +395,19 @@ class RateLimit(logging.Filter):
 
     What is left out is counted and told with the next line. A text that a guard refuses is a warning, so those are
     held back too, by a count of their own; errors always pass.
+
+    A loop that goes on for days would fill the disk all the same, twenty lines a second: of more than FREELY bytes in
+    the life of a process, only a line a minute is written.
     """
 
     LINES_A_SECOND = 20
+    FREELY = 8 * 1024 * 1024
+    RARELY_SECONDS = 60.0
 
     def __init__(self) -> None:
         super().__init__()
+        self._bytes = 0
+        self._latest = 0.0
         self._second = 0
         self._passed: Counter[int] = Counter()
         self._left_out: Counter[int] = Counter()
@@ -414,10 +421,13 @@ class RateLimit(logging.Filter):
         if second != self._second:
             self._second = second
             self._passed.clear()
-        if self._passed[level] >= self.LINES_A_SECOND:
+        rarely = self._bytes > self.FREELY and record.created - self._latest < self.RARELY_SECONDS
+        if rarely or self._passed[level] >= self.LINES_A_SECOND:
             self._left_out[level] += 1
             return False
         self._passed[level] += 1
+        self._latest = record.created
+        self._bytes += len(record.getMessage())
         left_out = self._left_out.pop(level, 0)
         if left_out:
             record.msg = f"{record.getMessage()} left_out_before={left_out}"

@@ -30,6 +30,7 @@ from memfs.vfs.settling import Settling
 from memfs.vfs.temporaries import Temporaries
 from memfs.vfs.transactions import Transactions
 from memfs.vfs.tree import StaleEntry, Tree
+from memfs.vfs.working import MAX_WORKING_BYTES, WorkingCopies
 from memfs.vfs.writing import Writing
 from memfs.workspace import AttachedStore
 
@@ -57,6 +58,7 @@ class Filesystem:
         refused: Callable[[str, str], None] | None = None,
         stale_name: Callable[[StaleEntry], bool] | None = None,
         scratch_bytes: int = MAX_SCRATCH_BYTES,
+        working_bytes: int = MAX_WORKING_BYTES,
     ) -> None:
         refused = refused or (lambda _path, _reason: None)
         self.store = store
@@ -90,6 +92,7 @@ class Filesystem:
             asides=self.asides,
             bases=self.bases,
             scratch=self.scratch,
+            working=WorkingCopies(self.tree, working_bytes),
             temporaries=self.temporaries,
         )
         self.retries = Retries()
@@ -129,6 +132,7 @@ class Filesystem:
         self.opendir = opening.opendir
         self.file = handles.file
         self.open_directory = handles.open_directory
+        self.rewind = handles.rewind
         self.releasedir = handles.releasedir
 
         self.read = reading.read

@@ -3,6 +3,7 @@
 import errno
 import itertools
 import os
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import trio
@@ -61,6 +62,13 @@ class FileHandle:
         )
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Listing:
+    """The names of a directory at some time, shared by all that were open then."""
+
+    names: tuple[str, ...]
+
+
 class DirectoryHandle:
     """An open directory: its names as they were when it was opened or last read from the start, so that positions stay
     right while it changes.
@@ -69,40 +77,67 @@ class DirectoryHandle:
     rename meanwhile is another node, and there all the time; only a name that has gone is passed over.
     """
 
-    __slots__ = ("_entries", "node", "number")
+    __slots__ = ("_listing", "node", "number")
 
     def __init__(self, number: int, node: DirectoryNode) -> None:
         self.number = number
         self.node = node
-        self._entries: list[tuple[bytes, Node]] | None = None
+        self._listing: Listing | None = None
         # A kernel that has kept the names asks for none: they are put down when one is, or before they change.
         node.unread.add(self)
 
     @property
-    def entries(self) -> list[tuple[bytes, Node]]:
-        """The names, ``.`` and ``..`` first, and what stood there."""
-        return self.take() if self._entries is None else self._entries
+    def listing(self) -> "Listing | None":
+        """The names, where they were put down already."""
+        return self._listing
 
-    def take(self) -> list[tuple[bytes, Node]]:
+    def entries(self, start: int = 0) -> Iterator[tuple[bytes, Node | None]]:
+        """The names from a position on, ``.`` and ``..`` first, with what stands there now; None where it has gone."""
+        listing = self._listing or self.take()
+        node = self.node
+        for position in range(start, 2 + len(listing.names)):
+            if position < 2:
+                yield (b"..", node.parent or node) if position else (b".", node)
+            else:
+                name = listing.names[position - 2]
+                yield os.fsencode(name), node.children.get(name)
+
+    def take(self) -> "Listing":
         """Put down the names as they are now; returns them."""
         node = self.node
-        self._entries = [(b".", node), (b"..", node.parent or node)]
-        self._entries += [(os.fsencode(name), child) for name, child in node.children.items()]
+        listing = node.put_down
+        if listing is None:
+            listing = node.put_down = Listing(tuple(node.children))
+        self._listing = listing
         node.unread.discard(self)
-        return self._entries
+        return listing
 
     def close(self) -> None:
         """Nobody reads it any more."""
         self.node.unread.discard(self)
 
 
+MAX_OPEN = 16_384
+"""Open files and directories of one mount: a process has 1,024 at most where nobody has said otherwise."""
+
+MAX_LISTED = 500_000
+"""Names that open directories hold which have changed since: 250 times all of a full one, some 4 MB."""
+
+
 class Handles:
     """The open files and directories of one mount, by number."""
 
     def __init__(self) -> None:
+        self._listed = 0
+        """At least how many names open directories have put down; what went meanwhile is not subtracted."""
         self._numbers = itertools.count(1)
         self._files: dict[int, FileHandle] = {}
         self._directories: dict[int, DirectoryHandle] = {}
+
+    def check_room(self) -> None:
+        """Whether one more may be opened. Raises ENFILE."""
+        if len(self._files) + len(self._directories) >= MAX_OPEN:
+            raise os_error(errno.ENFILE, f"{MAX_OPEN} files and directories of this mount are open: close some")
 
     def add_file(self, node: FileNode, flags: int, pid: int) -> FileHandle:
         """One more open file of a node, which counts it from now on."""
@@ -131,10 +166,28 @@ class Handles:
         return any(handle.base is base for handle in self._files.values() if handle.writable)
 
     def add_directory(self, node: DirectoryNode) -> DirectoryHandle:
-        """One more open directory."""
+        """One more open directory. Raises ENFILE where those that are open hold too many names of other times."""
+        self._check_listed(node)
         handle = DirectoryHandle(next(self._numbers), node)
         self._directories[handle.number] = handle
         return handle
+
+    def rewind(self, handle: DirectoryHandle) -> None:
+        """Take the entries as they are now, as each reading from the start must (rewinddir(3)). Raises ENFILE."""
+        if handle.listing is None or handle.listing is not handle.node.put_down:
+            self._check_listed(handle.node)
+            handle.take()
+
+    def _check_listed(self, node: DirectoryNode) -> None:
+        if node.put_down is not None:
+            return  # and so nothing new is put down
+        self._listed += len(node.children)
+        if self._listed > MAX_LISTED:
+            held = {handle.listing for handle in self._directories.values() if handle.listing is not None}
+            self._listed = len(node.children) + sum(len(listing.names) for listing in held)
+            if self._listed > MAX_LISTED:
+                self._listed -= len(node.children)
+                raise os_error(errno.ENFILE, "too many directories are open that have changed since: close some")
 
     def open_directory(self, number: int) -> DirectoryHandle:
         """An open directory. Raises EBADF."""

@@ -27,6 +27,7 @@ class Making:
         self._transactions = parts.transactions
         self._saving = parts.saving
         self._asides = parts.asides
+        self._scratch = parts.scratch
         self._temporaries = parts.temporaries
         self._looking = looking
         self._opening = opening
@@ -85,6 +86,7 @@ class Making:
             directory, text = self._looking.target(parent, name)
             present = directory.children.get(text)
             if present is None:
+                self._opening.check_room()  # before anything is made
                 return self._opening.opened(self._new_file(directory, text, mode, flags, pid), flags, pid)
         # The kernel did not know the name: somebody else has made it meanwhile.
         if flags & os.O_EXCL:
@@ -115,7 +117,9 @@ class Making:
         node.whole_by = pid
         exclusive = bool(flags & os.O_EXCL)
         if self._temporaries.made(name, exclusive=exclusive, mode=mode, beside=directory.children):
+            self._scratch.check_room()
             node.inode = self._tree.new_inode()
+            self._scratch.add(node)
         else:
             aside = self._asides.take(path)
             if aside is not None:

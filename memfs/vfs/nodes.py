@@ -21,7 +21,7 @@ from memfs.model.records import Head, time_ns
 from memfs.vfs.bases import Base
 
 if TYPE_CHECKING:
-    from memfs.vfs.handles import DirectoryHandle, FileHandle
+    from memfs.vfs.handles import DirectoryHandle, FileHandle, Listing
 
 ROOT_INODE = 1
 FILE_MODE = 0o644
@@ -96,7 +96,7 @@ class DirectoryNode(Node):
     names down yet.
     """
 
-    __slots__ = ("children", "directories", "given_mtime_ns", "kept", "listed", "listing", "unread")
+    __slots__ = ("children", "directories", "given_mtime_ns", "kept", "listed", "listing", "put_down", "unread")
 
     def __init__(self, inode: int, mode: int = DIRECTORY_MODE, mtime_ns: int = 0, *, kept: bool = False) -> None:
         super().__init__(inode, mode, mtime_ns)
@@ -106,6 +106,8 @@ class DirectoryNode(Node):
         self.listing = 0
         self.listed: int | None = None
         self.unread: set[DirectoryHandle] = set()
+        self.put_down: Listing | None = None
+        """The names as they are now, where somebody has put them down."""
         self.given_mtime_ns: int | None = None
         """The time that the store keeps of it, which was given explicitly; the names in it may have changed since."""
 
@@ -122,6 +124,7 @@ class DirectoryNode(Node):
         self.listing += 1
         for handle in list(self.unread):
             handle.take()
+        self.put_down = None
 
     def remove(self, node: Node) -> None:
         """Take a child out; it becomes an orphan. Its name stays in ``node.name``, for logs."""

@@ -65,9 +65,14 @@ class Opening:
             self._transactions.check_writable()
         if flags & os.O_ACCMODE != os.O_WRONLY and node.memory_id is not None:
             self._store.note_access(node.memory_id)
+        self._handles.check_room()
         if flags & os.O_TRUNC:
             self._empty(node, pid, uid)
         return self.opened(node, flags, pid)
+
+    def check_room(self) -> None:
+        """Raises ENFILE where as much is open as may be."""
+        self._handles.check_room()
 
     def _file(self, inode: int) -> FileNode:
         node = self._looking.node(inode)
@@ -122,4 +127,5 @@ class Opening:
         await self._transactions.refresh()
         node = self._looking.directory(inode)
         check_current(node)
+        self._handles.check_room()
         return self._handles.add_directory(node)

@@ -11,6 +11,7 @@ from memfs.vfs.scratch import ScratchAccount
 from memfs.vfs.temporaries import Temporaries
 from memfs.vfs.transactions import Transactions
 from memfs.vfs.tree import Tree
+from memfs.vfs.working import WorkingCopies
 from memfs.workspace import AttachedStore
 
 
@@ -26,6 +27,7 @@ class Parts:
     asides: Asides
     bases: Bases
     scratch: ScratchAccount
+    working: WorkingCopies
     temporaries: Temporaries
 
     def remove(self, node: FileNode) -> None:

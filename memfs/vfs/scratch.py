@@ -8,6 +8,9 @@ from memfs.vfs.nodes import FileNode
 MAX_SCRATCH_BYTES = 64 * 1024 * 1024
 """What all scratch files of one mount may hold together, in memory."""
 
+MAX_SCRATCH_FILES = 4_096
+"""How many there may be: empty ones take memory too."""
+
 
 class ScratchAccount:
     """Bytes of scratch files against one limit. What is unlinked counts while somebody holds it open."""
@@ -16,6 +19,19 @@ class ScratchAccount:
         self.limit = limit
         self.used = 0
         self._charged: set[FileNode] = set()
+        self._files: set[FileNode] = set()
+        """Those that were made as scratch; some may be gone, or memories by now."""
+
+    def check_room(self) -> None:
+        """Whether one more file can be made. Raises ENOSPC."""
+        if len(self._files) >= MAX_SCRATCH_FILES:
+            self._files = {node for node in self._files if node.attached and node.scratch}
+            if len(self._files) >= MAX_SCRATCH_FILES:
+                raise os_error(errno.ENOSPC, f"there may be {MAX_SCRATCH_FILES} scratch files: remove some")
+
+    def add(self, node: FileNode) -> None:
+        """One more file is made."""
+        self._files.add(node)
 
     def charge(self, node: FileNode, size: int) -> None:
         """Count a file's bytes; 0 when it is gone or a memory. Raises ENOSPC where they are more than there is room."""

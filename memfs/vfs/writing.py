@@ -22,14 +22,15 @@ class Writing:
         self._saving = parts.saving
         self._contents = parts.contents
         self._scratch = parts.scratch
+        self._working = parts.working
         self._handles = handles
         self._settling = settling
 
     # Changing the buffer
 
     def write(self, number: int, offset: int, data: bytes) -> int:
-        """Write into the shared buffer; returns the number of bytes. Raises ContentTooLarge, ENOSPC (scratch), ESTALE
-        where somebody else has deleted the memory since it was opened.
+        """Write into the shared buffer; returns the number of bytes. Raises ContentTooLarge, ENOSPC where scratch
+        or working copies hold too much, ESTALE where somebody else has deleted the memory since it was opened.
         """
         self._transactions.check_writable()
         handle = self._handles.file(number)
@@ -37,6 +38,8 @@ class Writing:
         node = handle.node
         check_current(node)  # or what is written would go nowhere, and nobody would say so
         appended = handle.appends(offset)
+        wanted = (node.size if appended else offset) + len(data)
+        self._working.make_room(node, max(node.size, min(wanted, MAX_CONTENT_BYTES)))
         if not appended:
             self._begin(node, handle)
         buffer = self._contents.buffer(node)
@@ -85,6 +88,7 @@ class Writing:
         if size > MAX_CONTENT_BYTES and not node.scratch:
             raise ContentTooLarge(f"a memory has at most {MAX_CONTENT_BYTES} bytes, not {size}: split it")
         check_current(node)
+        self._working.make_room(node, max(node.size, min(size, MAX_CONTENT_BYTES)))
         self._settling.own_again(node)
         self._begin(node, None if number is None else self._handles.file(number))
         by_path = number is None and not node.writing

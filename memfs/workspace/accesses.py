@@ -11,6 +11,10 @@ log = logging.getLogger(__name__)
 RECORD_SECONDS = 600.0
 """How often whoever serves reads for long should record them. A crash loses what was noted since."""
 
+MAX_NOTED = 65_536
+"""Memories of which it is noted that they were read, the latest: some 15 MB. Whoever makes, reads and deletes memories
+all the time would have one noted for each."""
+
 
 class Accesses:
     """The reads of this process that are not on record yet."""
@@ -21,7 +25,10 @@ class Accesses:
 
     def note(self, memory_id: str) -> None:
         """A memory's text was read just now."""
+        self._noted.pop(memory_id, None)
         self._noted[memory_id] = now()
+        if len(self._noted) > MAX_NOTED:
+            self._noted.pop(next(iter(self._noted)), None)
 
     def noted(self, memory_id: str) -> str | None:
         """When a memory was last read, where that is not on record yet."""

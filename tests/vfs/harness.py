@@ -19,6 +19,7 @@ from memfs.engine import SqliteEngine
 from memfs.model.records import Access, Actor, ConflictPolicy, MemoryVersion, Store
 from memfs.vfs import DirectoryNode, FileHandle, FileNode, Filesystem, Node
 from memfs.vfs.nodes import ROOT_INODE
+from memfs.vfs.working import MAX_WORKING_BYTES
 from memfs.workspace import Workspace
 
 P = ParamSpec("P")
@@ -75,6 +76,7 @@ class Files:
         session: str = "sesn_1",
         access: Access = "read_write",
         scratch_bytes: int = 1 << 20,
+        working_bytes: int = MAX_WORKING_BYTES,
     ) -> None:
         self.workspace = workspace
         self.store = store
@@ -91,6 +93,7 @@ class Files:
             holds_open=lambda pid, inode: (pid, inode) in self.held,
             refused=lambda path, reason: self.refusals.append((path, reason)),
             scratch_bytes=scratch_bytes,
+            working_bytes=working_bytes,
         )
 
     @property
@@ -198,9 +201,10 @@ class Files:
     async def names(self, path: str = "/") -> list[str]:
         """What a directory holds, sorted, without ``.`` and ``..``."""
         handle = await self.fs.opendir(self.node(path).inode)
+        names = [name for name, _ in handle.entries()]
         self.fs.releasedir(handle.number)
-        assert [name for name, _ in handle.entries[:2]] == [b".", b".."]
-        return sorted(os.fsdecode(name) for name, _ in handle.entries[2:])
+        assert names[:2] == [b".", b".."]
+        return sorted(map(os.fsdecode, names[2:]))
 
     # History
 
