@@ -16,11 +16,13 @@ TEST_PROCESSES ?= $(shell n=$$(nproc); echo $$((n < 5 ? n + 1 : 6)))
 IN_PARALLEL := --dist loadfile --no-loadscope-reorder --tx '$(TEST_PROCESSES)*popen//python=$(VENV_PYTHON) -bb'
 # Narrows a test run: make test ARGS='-k rename -x'. Or options of a benchmark: make bench-history ARGS='--db kept.db'
 ARGS ?=
+# What `make fuzz-files` does much of.
+FUZZED_FILES := tests/cli/test_damaged_databases.py tests/contract/test_hostile_names.py tests/cli/test_hostile_files.py
 # Cases of others: faults that people met on comparable filesystems, and a program `run` that runs them in a directory.
 CASES ?= ../shared/cases
 
-.PHONY: help demo test test-fast test-programs bench bench-quick bench-history bench-sync load-api fuzz-api fuzz-mount \
-	cases stress soak endure crash install lint type format docs lock clean
+.PHONY: help demo test test-fast test-programs bench bench-quick bench-history bench-sync load-api fuzz fuzz-api \
+	fuzz-mount fuzz-files cases stress soak endure crash hostile install lint type format docs lock clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-13s %s\n", $$1, $$2 }' Makefile
@@ -84,9 +86,19 @@ fuzz-mount: install ## Compare random file operations on a mount and a tmpfs (mi
 	@echo 'fuzz-mount: comparing a mount with a tmpfs'
 	MEMFS_FUZZ=20 $(VENV_PYTHON) -bb -m pytest -o faulthandler_timeout=5000 tests/mount/test_differential.py $(ARGS)
 
+fuzz-files: install ## Damage databases, and give every entrance odd names, files and settings (minutes; others each time)
+	@echo 'fuzz-files: trying commands on damaged databases, and odd input at every entrance'
+	MEMFS_FUZZ=20 $(VENV_PYTHON) -bb -m pytest -o faulthandler_timeout=5000 $(FUZZED_FILES) $(ARGS)
+
+fuzz: fuzz-files fuzz-api fuzz-mount ## All of these, one after the other
+
 cases: install ## Run cases of others in a fresh mounted store (CASES=DIRECTORY has them, ARGS='A01 H03' chooses)
 	@echo 'cases: mounting a store and running the cases of $(CASES) in it'
 	$(VENV_PYTHON) scripts/cases '$(CASES)' $(ARGS)
+
+hostile: install ## Let an agent try to hurt a mounted store (minutes; ARGS='--scale 0.1 removed listings')
+	@echo 'hostile: mounting two stores, attacking one and reading in the other'
+	$(VENV_PYTHON) scripts/hostile $(ARGS)
 
 stress: install ## Put stress-ng, fio and bonnie++ on a mount, beside a tmpfs (minutes; ARGS='rename fio' chooses)
 	@scripts/install-stressors
