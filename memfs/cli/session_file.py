@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import cast, get_args
+from typing import Any, cast, get_args
 
 import yaml
 
@@ -17,6 +17,32 @@ MAX_BYTES = 1024 * 1024
 _FIELDS = ("agent", "environment_id", "title", "metadata", "resources")
 _RESOURCE_FIELDS = ("type", "memory_store_id", "name", "access", "instructions", "on_conflict")
 
+LONGEST_NUMBER = 30
+"""Characters of a number or a time. PyYAML takes ``1:1:1…`` for one to the base of 60, at a cost that grows with the
+square of its length: hours for a file of the size that it may have."""
+
+
+class _Loader(yaml.SafeLoader):
+    """Loads what a session is made of: no tags, which PyYAML trips over where they do not fit (``!!bool abc`` is a
+    KeyError), and no merge keys, by which a few lines become gigabytes."""
+
+    def flatten_mapping(self, node: yaml.MappingNode) -> None:
+        for key, _ in node.value:
+            if key.tag == "tag:yaml.org,2002:merge":
+                raise yaml.constructor.ConstructorError(None, None, "merge keys (<<) do not work here", key.start_mark)
+
+    def compose_node(self, parent: yaml.Node | None, index: int) -> yaml.Node | None:
+        event = cast(Any, self).peek_event()
+        if getattr(event, "tag", None) not in (None, "!"):
+            raise yaml.composer.ComposerError(None, None, "tags (!) do not work here", event.start_mark)
+        node = super().compose_node(parent, index)
+        if isinstance(node, yaml.ScalarNode) and node.tag != _TEXT and len(node.value) > LONGEST_NUMBER:
+            raise yaml.composer.ComposerError(None, None, "a number this long has to be in quotes", node.start_mark)
+        return node
+
+
+_TEXT = "tag:yaml.org,2002:str"
+
 
 def read_session_file(
     content: bytes, workspace: Workspace, title: str | None
@@ -26,7 +52,7 @@ def read_session_file(
     Raises InvalidRequest where the file is no such thing, and NotFound or AmbiguousName for its stores.
     """
     try:
-        body = yaml.safe_load(content)
+        body = yaml.load(content, Loader=_Loader)
     except (yaml.YAMLError, UnicodeDecodeError, ValueError, RecursionError) as error:
         raise InvalidRequest(f"the file is no YAML: {' '.join(str(error).split())}") from None
     if not isinstance(body, dict):
@@ -60,8 +86,8 @@ def _description(body: Mapping[str, object]) -> SessionDescription:
         version, agent = agent.get("version"), agent.get("id")
     if agent is not None and not isinstance(agent, str):
         raise InvalidRequest("agent must be an agent's id, or an object with its id")
-    if version is not None and type(version) is not int:
-        raise InvalidRequest("an agent's version is a number")
+    if version is not None and (type(version) is not int or not 0 <= version < 2**63):
+        raise InvalidRequest("an agent's version is a number, of at most 64 bits")
     metadata = body.get("metadata") or {}
     if not isinstance(metadata, dict) or not all(isinstance(text, str) for pair in metadata.items() for text in pair):
         raise InvalidRequest("metadata must have texts as keys and values: put them in quotes")

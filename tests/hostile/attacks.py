@@ -246,7 +246,7 @@ def listings(top: Path, _scratch: Path, scale: float) -> Figures:
 
 def removed(top: Path, _scratch: Path, scale: float) -> Figures:
     """Files of 100 KB that are removed while they are open, until no more fit."""
-    wanted = many_descriptors(times(10_000, scale, least=60))
+    wanted = many_descriptors(times(3_000, scale, least=60))
     got: Counter[str] = Counter()
     held = []
     for number in range(wanted):
