@@ -259,8 +259,8 @@ def with_row(path: Path, table: str, column: str, value: object, number: int, *,
         db.execute("PRAGMA writable_schema = ON")
         # No type and no NOT NULL: else SQLite would turn the value into the column's type, or refuse it.
         db.execute(
-            "UPDATE sqlite_master SET sql = replace(replace(replace(sql, ' NOT NULL', ''),"
-            " ' TEXT', ' ANY'), ' BLOB', '') WHERE name = ?",
+            "UPDATE sqlite_master SET sql = replace(replace(replace(sql, ' NOT NULL', ''), ' TEXT', ''), ' BLOB', '')"
+            " WHERE name = ?",
             (table,),
         )
         (version,) = db.execute("PRAGMA schema_version").fetchone()
@@ -269,7 +269,8 @@ def with_row(path: Path, table: str, column: str, value: object, number: int, *,
         place = "CAST(CAST(? AS BLOB) AS TEXT)" if as_text else "?"
         with suppress(sqlite3.IntegrityError, sqlite3.OperationalError):
             db.execute(
-                f"UPDATE {table} SET {column} = {place} WHERE rowid = (SELECT rowid FROM {table} LIMIT 1 OFFSET ?)",
+                f"UPDATE {table} SET {column} = {place} WHERE rowid ="
+                f" (SELECT rowid FROM {table} ORDER BY rowid LIMIT 1 OFFSET ?)",
                 (value, number),
             )
         db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
@@ -296,6 +297,38 @@ def test_whatever_is_in_the_rows(sound: bytes, columns: list[tuple[str, str]], t
         tried(tmp_path, scratch.read_bytes(), None, command)
 
     attempt()
+
+
+@pytest.mark.parametrize(
+    "place, value, command",
+    [
+        (("memory_versions", "created_by_type"), "userOactor", ("version", "list", "notes")),
+        (("memory_versions", "content_sha256"), 1.5, ("version", "list", "notes")),
+        (("memory_stores", "metadata"), "[", ("store", "list")),
+        (("memory_stores", "guards"), '{"unknown": 1}', ("store", "list")),
+        (("memories", "head_version_id"), 1.5, ("memory", "list", "notes")),
+        (("contents", "bytes"), "text", ("memory", "show", "notes", "/d0/f0")),
+        (("sessions", "metadata"), "[]", ("session", "list")),
+        (("api_keys", "name"), b"", ("key", "list")),
+        (("workspace", "retention_days"), None, ("settings", "show")),
+        (("memories", "updated_at"), "yesterday", None),
+        (("memories", "path"), "/a/../b", None),
+    ],
+    ids=lambda part: ".".join(map(str, part)) if isinstance(part, tuple) else None,
+)
+def test_a_row_that_cannot_be_is_told_as_damage(
+    sound: bytes, tmp_path: Path, place: tuple[str, str], value: object, command: tuple[str, ...] | None
+) -> None:
+    path = tmp_path / "memfs.db"
+    path.write_bytes(sound)
+    with_row(path, *place, value, 0, as_text=False)
+    if command is None:
+        with Workspace.open(path) as workspace, pytest.raises(UnusableDatabase, match="memfs check"):
+            workspace.attached(workspace.stores.list()[0].id, Actor("user_actor", "ada"), "read_write").snapshot()
+        return
+    done = CliRunner().invoke(main, ["--db", str(path), *command], prog_name="memfs")
+    assert done.exit_code == exits.DATABASE, done.output
+    assert "'memfs check' says" in done.stderr
 
 
 # ---- what it is made of ----------------------------------------------------------------------------------------------
