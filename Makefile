@@ -90,7 +90,7 @@ fuzz-files: install ## Damage databases, and give every entrance odd names, file
 	@echo 'fuzz-files: trying commands on damaged databases, and odd input at every entrance'
 	MEMFS_FUZZ=20 $(VENV_PYTHON) -bb -m pytest -o faulthandler_timeout=5000 $(FUZZED_FILES) $(ARGS)
 
-fuzz: fuzz-files fuzz-api fuzz-mount ## All of these, one after the other
+fuzz: fuzz-files fuzz-api fuzz-mount ## Run every fuzzer: fuzz-files, fuzz-api and fuzz-mount (half an hour)
 
 cases: install ## Run cases of others in a fresh mounted store (CASES=DIRECTORY has them, ARGS='A01 H03' chooses)
 	@echo 'cases: mounting a store and running the cases of $(CASES) in it'
