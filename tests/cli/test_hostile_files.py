@@ -132,7 +132,7 @@ def test_any_yaml(here: Path, tmp_path: Path) -> None:
     )
     mark = st.sampled_from((": ", "- ", "\n", "\n  ", "\n    ", ", ", "{", "}", "[", "]", "? ", " ", "#", "\t", "\0"))
 
-    @fuzzed(120)
+    @fuzzed(80)
     @given(
         st.one_of(
             st.lists(st.one_of(word, mark, st.text(max_size=3)), max_size=25).map("".join),
@@ -195,7 +195,7 @@ def test_any_archive_is_imported_as_a_whole_or_not_at_all(here: Path, tmp_path: 
     path = tmp_path / "files.tar"
     good = packed()
 
-    @fuzzed(120)
+    @fuzzed(80)
     @given(st.sampled_from(sorted(PACKINGS)), st.integers(0, 1 << 32), st.booleans())
     def attempt(packing: str, number: int, first: bool) -> None:
         data = bytearray(good)
@@ -262,7 +262,7 @@ def test_whatever_a_model_sends(here: Path, caplog: pytest.LogCaptureFixture) ->
         store = workspace.stores.resolve("notes").id
         commands = MemoryCommands(workspace.attached(store, Actor("session_actor", "sesn_1"), "read_write"))
 
-        @fuzzed(250)
+        @fuzzed(150)
         @given(inputs())
         def attempt(sent: object) -> None:
             said = commands.handle(sent)

@@ -10,7 +10,7 @@ from tests.mount.harness import site
 
 pytestmark = pytest.mark.mount
 
-SCALE = 0.005
+SCALE = 0.003
 
 
 @pytest.fixture(scope="module")
