@@ -113,10 +113,30 @@ def prunable(db: sqlite3.Connection, store_id: str, before: str, after: int, lim
     rows = db.execute(
         f"SELECT {VERSION} FROM memory_versions AS v WHERE v.store_id = ? AND v.created_at < ? AND v.sequence > ?"
         " AND v.sequence < (SELECT max(newest.sequence) FROM memory_versions AS newest"
-        " WHERE newest.memory_id = v.memory_id) ORDER BY v.sequence LIMIT ?",
-        (store_id, before, after, -1 if limit is None else limit),
+        " WHERE newest.memory_id = v.memory_id) ORDER BY v.sequence",
+        (store_id, before, after),
     )
-    return [as_version(row) for row in rows]
+    # A clock that was set back makes what came later look older: a history is cut at its beginning alone.
+    looked: dict[str, int] = {}
+    kept: set[str] = set()
+    found: list[MemoryVersion] = []
+    for row in rows:
+        if len(found) == limit:
+            break
+        version = as_version(row)
+        memory_id = version.memory_id
+        if memory_id in kept:
+            continue
+        newer = db.execute(
+            "SELECT 1 FROM memory_versions WHERE memory_id = ? AND sequence > ? AND sequence < ? AND created_at >= ?",
+            (memory_id, looked.get(memory_id, 0), version.sequence, before),
+        ).fetchone()
+        if newer is None:
+            looked[memory_id] = version.sequence
+            found.append(version)
+        else:
+            kept.add(memory_id)
+    return found
 
 
 def prune(db: sqlite3.Connection, store_id: str, before: str, limit: int) -> int:

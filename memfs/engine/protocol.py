@@ -110,6 +110,9 @@ class Engine(Protocol):
         Every write checks it; reads go on with what they have.
         """
 
+    def hurry(self, seconds: float) -> None:
+        """Let no write from now on wait for other processes longer than until so many seconds from now."""
+
     def sync(self) -> None:
         """Return once everything committed so far survives a loss of power."""
 
@@ -254,7 +257,11 @@ class Engine(Protocol):
 
     def prunable(self, store_id: str, before: str, *, after: int = 0, limit: int | None = None) -> list[MemoryVersion]:
         """Versions made before a time that are not the newest of their memory, oldest first; ``after`` is the sequence
-        that the page comes after."""
+        that the page comes after.
+
+        A memory's history is cut at its beginning alone: what follows a version that is kept is kept, though a clock
+        that was set back says that it is older.
+        """
 
     def prune(self, store_id: str, before: str, *, limit: int) -> int:
         """Remove up to ``limit`` prunable versions, oldest first, in one transaction; returns how many."""

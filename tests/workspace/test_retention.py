@@ -339,3 +339,25 @@ def test_pruning_that_was_stopped_or_failed_is_gone_on_with_by_whoever_asks_next
     monkeypatch.setattr(workspace.engine, "prune", prune)
     assert workspace.retention.prune_if_due() == 4
     assert workspace.retention.prune_if_due() == 0
+
+
+def test_a_clock_that_was_set_back_takes_no_version_out_of_the_middle(
+    workspace: Workspace, store: Store, clock: Clock
+) -> None:
+    """The second version seems to be the oldest: the database's check, with which this ends, would find a hole."""
+    actor = Actor("user_actor", "alice")
+    memory = workspace.memories.create(store.id, "/a", b"first", actor)
+    for days, text in ((-400, b"set back"), (400, b"right again"), (1, b"newest")):
+        clock.forward(days=days)
+        workspace.memories.update(store.id, memory.id, actor, content=text)
+    other = workspace.memories.create(store.id, "/b", b"b", actor)
+    clock.forward(days=-300)
+    workspace.memories.delete(store.id, other.id, actor)
+    workspace.memories.create(store.id, "/b", b"made again", actor)
+    before = left(workspace, store)
+    clock.forward(days=300)
+    assert workspace.retention.prune(store.id, clock.text(days=30)) == 0
+    assert left(workspace, store) == before
+    clock.forward(days=29)
+    assert workspace.retention.prune(store.id, clock.text(days=29.5)) == 3, "in the order of the history"
+    assert [version.content for version in left(workspace, store)] == [b"newest", b"b", None, b"made again"]
