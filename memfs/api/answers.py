@@ -50,6 +50,7 @@ ANSWERS: dict[type[errors.MemfsError], tuple[int, str]] = {
     errors.Busy: UNAVAILABLE,
     errors.StorageFailed: FAILED,
     errors.StorageFull: FAILED,
+    errors.StorageReadOnly: FAILED,
     errors.UnusableDatabase: FAILED,
     errors.MountFailed: FAILED,
 }

@@ -44,6 +44,7 @@ EXIT_CODES: dict[type[errors.MemfsError], int] = {
     errors.MemoryChanged: CONFLICT,
     errors.StorageFailed: DATABASE,
     errors.StorageFull: DATABASE,
+    errors.StorageReadOnly: DATABASE,
     errors.UnusableDatabase: DATABASE,
     errors.Busy: TRY_AGAIN,
 }

@@ -1,5 +1,6 @@
 """Opening the SQLite file: making it, its mode, its schema, and what SQLite's errors mean."""
 
+import errno
 import json
 import os
 import sqlite3
@@ -11,9 +12,18 @@ from typing import Literal, TypeVar
 
 from sqlite_utils import Database
 
+from memfs.engine import disk
 from memfs.engine.schema import APPLICATION_ID, TABLES, migrations
 from memfs.model import ids
-from memfs.model.errors import Busy, MemfsError, NotFound, StorageFailed, StorageFull, UnusableDatabase
+from memfs.model.errors import (
+    Busy,
+    MemfsError,
+    NotFound,
+    StorageFailed,
+    StorageFull,
+    StorageReadOnly,
+    UnusableDatabase,
+)
 from memfs.model.records import now
 
 _CHECK = "'memfs check' says what is wrong with it and what to do"
@@ -41,24 +51,47 @@ def translated(path: Path) -> Iterator[None]:
     except OverflowError as error:
         raise StorageFailed(f"a number is too large for the database {path}") from error
     except sqlite3.Error as error:
-        code = getattr(error, "sqlite_errorcode", 0) & 0xFF
-        if is_busy(error):
-            raise Busy(
-                f"another process has held the writer lock of {path} for over {LOCK_TIMEOUT_SECONDS:.0f} s; try again"
-            ) from error
-        if code == sqlite3.SQLITE_FULL:
-            raise StorageFull(f"no space left for {path} or for temporary files: free some and try again") from error
-        if code in (sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_CORRUPT):
-            raise UnusableDatabase(f"{path} is damaged or no SQLite database ({error}): {_CHECK}") from error
-        if code in (sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY):
-            if path.is_dir():
-                raise UnusableDatabase(f"{path} is a directory: name the database's file") from error
-            if not (os.access(path, os.R_OK | os.W_OK) and os.access(path.parent, os.W_OK)):
-                raise StorageFailed(
-                    f"{path} and its directory must be writable, for reading too, because SQLite keeps its log there"
-                    f" ({error}): get write access to both, or copy it, with the -wal beside it, to where you have it"
-                ) from error
-        raise StorageFailed(f"the database {path} could not be used: {error}") from error
+        raise _meant(path, error) from error
+
+
+def _meant(path: Path, error: sqlite3.Error) -> MemfsError:
+    """What an error of SQLite says of the database at ``path``."""
+    code = getattr(error, "sqlite_errorcode", 0) & 0xFF
+    if is_busy(error):
+        return Busy(
+            f"another process has held the writer lock of {path} for over {LOCK_TIMEOUT_SECONDS:.0f} s; try again"
+        )
+    if code in (sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_CORRUPT):
+        # SQLite calls it damage too where the disk fails to give what is in the file.
+        return UnusableDatabase(
+            f"{path} is damaged or no SQLite database, or its disk cannot be read ({error}): {_CHECK}"
+        )
+    if code not in (sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY):
+        return StorageFailed(f"the database {path} could not be used: {error}")
+    if path.is_dir():
+        return UnusableDatabase(f"{path} is a directory: name the database's file")
+    # Of all that a disk can say, SQLite tells apart only that it is full.
+    said = disk.says(path.parent)
+    if said == errno.EDQUOT:
+        return StorageFull(f"the quota of the disk that {path} is on is used up: free some space and try again")
+    if code == sqlite3.SQLITE_FULL or said in disk.FULL:
+        return StorageFull(f"no space left for {path} or for temporary files: free some and try again")
+    if said in disk.OUT_OF_DESCRIPTORS:
+        return StorageFailed(
+            f"the database {path} could not be opened, for this process has no descriptor left ({error}): raise its"
+            " limit of open files (ulimit -n), and try again"
+        )
+    if said == errno.EROFS:
+        return StorageReadOnly(
+            f"the disk that {path} is on can only be read, and SQLite keeps a log beside a database, for reading too"
+            f" ({error}): make it writable, or copy the database, with the -wal beside it, to where you can write"
+        )
+    if code != sqlite3.SQLITE_IOERR and not (os.access(path, os.R_OK | os.W_OK) and os.access(path.parent, os.W_OK)):
+        return StorageReadOnly(
+            f"{path} and its directory must be writable, for reading too, because SQLite keeps its log there"
+            f" ({error}): get write access to both, or copy it, with the -wal beside it, to where you have it"
+        )
+    return StorageFailed(f"the database {path} could not be used: {error}: see what the system's log says of its disk")
 
 
 def log_of(path: Path) -> Path:
@@ -197,6 +230,12 @@ def check(path: Path, connection: sqlite3.Connection) -> list[str]:
     if newer := sorted(applied - set(known)):
         raise UnusableDatabase(f"{path} was made by a newer memfs ({newer[-1][:80]}): upgrade memfs-agent to open it")
     return [name for name in known if name not in applied]
+
+
+def migrations_in(connection: sqlite3.Connection) -> int:
+    """How many migrations a database has had."""
+    (count,) = connection.execute("SELECT count(*) FROM _sqlite_migrations").fetchone()
+    return int(count)
 
 
 def require_current(path: Path, connection: sqlite3.Connection) -> None:

@@ -110,7 +110,11 @@ class StorageFailed(MemfsError):
 
 
 class StorageFull(StorageFailed):
-    """There is no space left where the database is."""
+    """There is no space left where the database is, or a quota is used up."""
+
+
+class StorageReadOnly(StorageFailed):
+    """The database, its directory or its disk can only be read."""
 
 
 class UnusableDatabase(StorageFailed):

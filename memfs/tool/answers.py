@@ -31,6 +31,7 @@ SENTENCES: dict[type[errors.MemfsError], str | None] = {
     errors.Busy: "the memory is busy; nothing was changed, try again",
     errors.StorageFailed: UNAVAILABLE,
     errors.StorageFull: "there is no space left where the memory is kept; nothing was changed",
+    errors.StorageReadOnly: "the memory can only be read at the moment; nothing was changed",
     errors.UnusableDatabase: UNAVAILABLE,
     errors.MountFailed: UNAVAILABLE,
 }

@@ -32,7 +32,14 @@ CHANGES = [call for call in CALLS if call["command"] != "view"]
 
 EVERY: list[type[MemfsError]] = sorted(all_errors(), key=repr)
 
-HOSTS = {errors.StorageFailed, errors.StorageFull, errors.UnusableDatabase, errors.Busy, errors.MountFailed}
+HOSTS = {
+    errors.StorageFailed,
+    errors.StorageFull,
+    errors.StorageReadOnly,
+    errors.UnusableDatabase,
+    errors.Busy,
+    errors.MountFailed,
+}
 """What is raised with the path of a file of this machine."""
 
 
