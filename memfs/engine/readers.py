@@ -3,7 +3,7 @@
 import sqlite3
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 MAX_READERS = 4
 """A search through a long history then keeps others waiting only where as many go on at once."""
@@ -38,9 +38,10 @@ class Readers:
                 if self._idle:
                     return self._idle.pop()
                 if self._open < MAX_READERS:
-                    connection = self._connect()
-                    self._open += 1
-                    return connection
+                    with suppress(sqlite3.Error):  # no descriptor left, perhaps: one of those there are comes back
+                        connection = self._connect()
+                        self._open += 1
+                        return connection
                 self._returned.wait()
 
     def _give_back(self, connection: sqlite3.Connection) -> None:

@@ -1,6 +1,7 @@
 """The SQLite engine: one file in WAL mode, readers that never wait, one writer at a time."""
 
 import json
+import math
 import os
 import sqlite3
 import threading
@@ -15,8 +16,18 @@ from typing import cast
 from memfs.engine import history, keys, opening, sessions
 from memfs.engine.batch import Batch
 from memfs.engine.damage import check_head, check_time, text
+from memfs.engine.durability import Log
 from memfs.engine.feed import FileFeed
-from memfs.engine.opening import connect, create_file, is_busy, log_of, prepare, require_current, translated
+from memfs.engine.opening import (
+    connect,
+    create_file,
+    is_busy,
+    log_of,
+    migrations_in,
+    prepare,
+    require_current,
+    translated,
+)
 from memfs.engine.protocol import Limits, Rebase, SessionFilter, VersionFilter
 from memfs.engine.readers import Readers
 from memfs.engine.rows import (
@@ -42,7 +53,7 @@ from memfs.engine.rows import (
     workspace_numbers,
 )
 from memfs.model import ids
-from memfs.model.errors import Busy, NotFound, PreconditionFailed, StorageFailed, StoreArchived
+from memfs.model.errors import Busy, NotFound, PreconditionFailed, StorageFailed, StoreArchived, UnusableDatabase
 from memfs.model.mutations import Applied, Mutation
 from memfs.model.paths import subtree_range
 from memfs.model.records import (
@@ -97,6 +108,9 @@ class SqliteEngine:
         self._observer: sqlite3.Connection | None = None
         self._writer: sqlite3.Connection | None = None
         self._recorder: sqlite3.Connection | None = None
+        self._patience_ends = math.inf
+        self._migrations = 0
+        self._log = Log(log_of(self._found_at))
         try:
             path.stat()
         except PermissionError as error:
@@ -115,6 +129,10 @@ class SqliteEngine:
                 if read_only:
                     require_current(path, self._observer)
                 self._readers = Readers(lambda: connect(self._found_at, "ro"))
+                if not read_only:
+                    # From now on, so that it is told of each error in writing what is committed.
+                    self._migrations = migrations_in(self._observer)  # which also makes the log
+                    self._log.open()
             except BaseException:
                 self.close()
                 raise
@@ -140,6 +158,7 @@ class SqliteEngine:
                 self._writer = self._recorder = None
             finally:
                 self._write_lock.release()
+        self._log.close()
 
     @contextmanager
     def _read(self) -> Iterator[sqlite3.Connection]:
@@ -166,20 +185,42 @@ class SqliteEngine:
         with self._turn(began), translated(self.path):
             if self._writer is None:
                 raise StorageFailed(f"the database {self.path} is open for reading only")
-            self.check_in_place()
-            with _transaction(self._writer, self._is_scrubbed, began) as db:
+            try:
+                self.check_in_place()
+            except StorageFailed:
+                self._rescue_log(self._writer)
+                raise
+            with _transaction(self._writer, self._worth_waiting, began, self._patience()) as db:
+                self._check_format(db)
                 yield db
+
+    def _check_format(self, db: sqlite3.Connection) -> None:
+        """Write nothing in an old format into a database that somebody has brought to a newer one meanwhile."""
+        if migrations_in(db) != self._migrations:
+            raise UnusableDatabase(
+                f"{self.path} was brought up to date by a newer memfs while it was open here: end this, and start again"
+                " with that one"
+            )
+
+    def hurry(self, seconds: float) -> None:
+        self._patience_ends = time.monotonic() + seconds
+
+    def _worth_waiting(self) -> bool:
+        return time.monotonic() < self._patience_ends and self._is_scrubbed()
 
     @contextmanager
     def _turn(self, began: float) -> Iterator[None]:
         """This thread's turn to write. Raises Busy where it does not come in the usual time, unless for a scrub."""
-        while not self._write_lock.acquire(timeout=opening.LOCK_TIMEOUT_SECONDS):
-            if time.monotonic() - began > SCRUB_SECONDS or not self._is_scrubbed():
+        while not self._write_lock.acquire(timeout=self._patience()):
+            if time.monotonic() - began > SCRUB_SECONDS or not self._worth_waiting():
                 raise Busy(f"other writes to {self.path} wait for another process; try again")
         try:
             yield
         finally:
             self._write_lock.release()
+
+    def _patience(self) -> float:
+        return max(0.0, min(opening.LOCK_TIMEOUT_SECONDS, self._patience_ends - time.monotonic()))
 
     def _is_scrubbed(self) -> bool:
         """Whether somebody is busy writing the whole file anew, or should be."""
@@ -194,21 +235,44 @@ class SqliteEngine:
             raise StorageFailed(f"the database {self.path} was removed while it was open: {error.strerror}") from error
         if not os.path.samestat(found, self._file):
             raise StorageFailed(f"the database {self.path} was replaced while it was open: start again")
+        if not self._log.in_place():
+            raise StorageFailed(
+                f"the log {self.path}-wal was removed while it was open: end all that uses the database, which brings"
+                " what is in the log into it, and start again"
+            )
+
+    def _rescue_log(self, db: sqlite3.Connection) -> None:
+        """Where the log was removed, bring what is in it into the database, or it would be gone with us."""
+        if self._is_in_place() and not log_of(self._found_at).exists():  # or somebody has begun another, in which it is not
+            with suppress(sqlite3.Error):
+                db.execute("PRAGMA wal_checkpoint(PASSIVE)")
+
+    def _is_in_place(self) -> bool:
+        try:
+            return os.path.samestat(os.stat(self._found_at), self._file)
+        except OSError:
+            return False
 
     def sync(self) -> None:
-        """Write the WAL through to the disk: a checkpoint that has run meanwhile has synced what it moved."""
-        wal = log_of(self._found_at)
-        try:
-            descriptor = os.open(wal, os.O_RDONLY | os.O_CLOEXEC)
-        except FileNotFoundError:
-            self.check_in_place()  # moved away with its log, it holds what nobody syncs
-            return
-        try:
-            os.fdatasync(descriptor)
-        except OSError as error:
-            raise StorageFailed(f"{wal} could not be synced: {error.strerror}") from error
-        finally:
-            os.close(descriptor)
+        self.check_in_place()  # moved away, it holds what nobody finds after a loss of power
+        if self._log.doubted:
+            self._settle_log()
+        self._log.sync()
+
+    def _settle_log(self) -> None:
+        """After the disk has failed to take the log: bring all that is in it into the database.
+
+        What a failed sync has left unwritten, the next one takes for written (it says so once), and so no sync of the
+        log can be believed any more. A checkpoint writes the pages anew, and syncs them; the log must then be empty, or
+        what of it is on the disk would be taken for newer after a loss of power. Raises Busy, StorageFailed.
+        """
+        with self._turn(time.monotonic()), translated(self.path):
+            if self._writer is None:
+                raise self._closed()
+            busy, _, _ = self._writer.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+        if busy:
+            raise Busy(f"the log of {self.path} could not be synced, nor yet be emptied, for others read it; try again")
+        self._log.doubted = False
 
     # Stores
 
@@ -699,17 +763,23 @@ class SqliteEngine:
 
 @contextmanager
 def _transaction(
-    db: sqlite3.Connection, worth_waiting: Callable[[], bool] | None = None, began: float | None = None
+    db: sqlite3.Connection,
+    worth_waiting: Callable[[], bool] | None = None,
+    began: float | None = None,
+    patience: float = math.inf,
 ) -> Iterator[sqlite3.Connection]:
     """A transaction that holds the writer lock from its start; rolled back on any exception.
 
     ``worth_waiting`` is asked where the lock could not be had in the usual time, which counts from when its caller
-    ``began`` to wait: several that wait one after the other would else wait many times that long.
+    ``began`` to wait: several that wait one after the other would else wait many times that long. ``patience`` is in
+    seconds.
     """
     start = time.monotonic()
     waited = 0.0 if began is None else start - began
     deadline = start - waited + SCRUB_SECONDS
-    left = _waiting(db, max(0.0, opening.LOCK_TIMEOUT_SECONDS - waited)) if waited > SHORT_SECONDS else nullcontext()
+    seconds = min(opening.LOCK_TIMEOUT_SECONDS - waited, patience)
+    usual = waited <= SHORT_SECONDS and patience >= opening.LOCK_TIMEOUT_SECONDS
+    left = nullcontext() if usual else _waiting(db, max(0.0, seconds))
     while True:
         try:
             with left:

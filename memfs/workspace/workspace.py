@@ -53,6 +53,10 @@ class Workspace:
         """Finish what a redaction or the deletion of a store began and could not end (see ``Engine.scrub``)."""
         return self.engine.scrub(anyway=anyway, wait=wait)
 
+    def hurry(self, seconds: float) -> None:
+        """Let no write from now on wait for other processes longer than until so many seconds from now."""
+        self.engine.hurry(seconds)
+
     def close(self) -> None:
         """Put reads and uses of keys on record, and let go of the database."""
         self.accesses.record()
