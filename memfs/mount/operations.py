@@ -62,6 +62,10 @@ def handler(
                 path = self.place(dict(zip(names, args, strict=False), **kwargs))
                 self.refusals.add(path, operation, number, str(error.filename or error.strerror or error))
             raise pyfuse3.FUSEError(number) from None
+        except MemoryError:
+            path = self.place(dict(zip(names, args, strict=False), **kwargs))
+            self.refusals.add(path, operation, errno.ENOMEM, "there is no memory left for it", level=logging.WARNING)
+            raise pyfuse3.FUSEError(errno.ENOMEM) from None
         except Exception as error:
             self.refusals.fault(self.place(dict(zip(names, args, strict=False), **kwargs)), operation, error)
             raise pyfuse3.FUSEError(errno.EIO) from None

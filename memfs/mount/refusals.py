@@ -105,6 +105,8 @@ class Refusals:
         self._buckets = {"refused": _Bucket(clock), "failed": _Bucket(clock)}
         self._news = trio.Event()
         self._unwritten = False
+        self._unwritable = False
+        """Whether it was told that the file cannot be written, and it still cannot."""
 
     def add(self, path: str, operation: str, number: int, reason: str, *, level: int = logging.INFO) -> None:
         """Note that an operation was refused by a rule."""
@@ -168,7 +170,11 @@ class Refusals:
                 json.dump([asdict(refusal) for refusal in self._kept], file)
             temporary.replace(self._file)
         except OSError as error:
-            log.warning("what was refused could not be put where 'memfs status' finds it: %s", error)
+            if not self._unwritable:
+                log.warning("what was refused could not be put where 'memfs status' finds it: %s", error)
+            self._unwritable = True
+        else:
+            self._unwritable = False
 
 
 def read_refusals(file: Path) -> list[Refusal]:

@@ -6,6 +6,7 @@ import os
 import signal
 import sys
 import threading
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -31,6 +32,13 @@ MAX_REQUESTS = 1_000
 SWITCH_SECONDS = 0.0005
 """How long a thread that searches a text for secrets keeps Python's lock. A request takes it some ten times, because
 each call of SQLite gives it back: with the usual 5 ms, opens would take 50 ms for as long as a search goes on."""
+
+FINISH_SECONDS = 20.0
+"""How long what is unsaved at the end may wait for another process. The supervisor kills a worker after 30, and then
+nobody would say what is lost."""
+
+AGAIN_SECONDS = 1.0
+"""After what went wrong beside the requests, before it is tried again."""
 
 UNFOLLOWED = "changes made elsewhere may be seen a second late: %s"
 
@@ -115,8 +123,6 @@ def serve(mount: StoreMount, ready: int, parent: int) -> int:
     finally:
         operations.refusals.close()
         invalidator.close()
-        if feed is not None:
-            feed.close()
         pyfuse3.close(unmount=True)
         workspace.close()
     return 0 if asked else EXIT_UNMOUNTED
@@ -167,6 +173,7 @@ async def _serve(workspace: Workspace, operations: StoreOperations, feed: Feed |
             async for _ in signals:
                 if not asked:
                     asked = True
+                    workspace.hurry(FINISH_SECONDS)
                     pyfuse3.terminate()
 
     async def commit_aged() -> None:
@@ -187,31 +194,38 @@ async def _serve(workspace: Workspace, operations: StoreOperations, feed: Feed |
             await trio.sleep(RECORD_SECONDS)
             await trio.to_thread.run_sync(workspace.accesses.record)
 
-    async def follow(feed: Feed) -> None:
+    async with trio.open_nursery() as until_the_end:
+        until_the_end.start_soon(watch_signals)
         try:
-            await _follow(feed, filesystem, invalidator)
-        except MemfsError as error:
-            if not isinstance(error, NotFound):  # a store that is gone: who asks next is told
-                log.warning(UNFOLLOWED, error)
-            operations.followed = False
-            filesystem.tree.stale_all()
-            invalidator.drop(filesystem.tree.stale)
-
-    async with trio.open_nursery() as nursery:
-        nursery.start_soon(watch_signals)
-        if feed is not None:
-            nursery.start_soon(follow, feed)
-        nursery.start_soon(commit_aged)
-        nursery.start_soon(keep_up)
-        nursery.start_soon(operations.refusals.keep)
-        invalidator.start(filesystem.is_known)
-        os.write(ready, b"ok\n")
-        os.close(ready)
-        await pyfuse3.main(min_tasks=2, max_tasks=MAX_REQUESTS)
-        stopping.set()  # or pruning a long history would keep us until we are killed, with what is unsaved
-        nursery.cancel_scope.cancel()
-    await filesystem.finish()
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(_outliving, _Following(workspace, operations, feed).run)
+                nursery.start_soon(_outliving, commit_aged)
+                nursery.start_soon(_outliving, keep_up)
+                nursery.start_soon(_outliving, operations.refusals.keep)
+                invalidator.start(filesystem.is_known)
+                os.write(ready, b"ok\n")
+                os.close(ready)
+                await pyfuse3.main(min_tasks=2, max_tasks=MAX_REQUESTS)
+                stopping.set()  # or pruning a long history would keep us until we are killed, with what is unsaved
+                nursery.cancel_scope.cancel()
+        finally:
+            # However it ended: no memory for another request, perhaps.
+            with trio.CancelScope(shield=True):
+                await filesystem.finish()
+        until_the_end.cancel_scope.cancel()
     return asked
+
+
+async def _outliving(task: Callable[[], Awaitable[None]]) -> None:
+    """Run what has no request that could be told what went wrong: begin it again, for the mount must live on."""
+    while True:
+        try:
+            await task()
+        except Exception:
+            log.exception("beside the requests something failed, and is tried again")
+            await trio.sleep(AGAIN_SECONDS)
+        else:
+            return
 
 
 def _feed(workspace: Workspace) -> Feed | None:
@@ -223,22 +237,88 @@ def _feed(workspace: Workspace) -> Feed | None:
         return None
 
 
-async def _follow(feed: Feed, filesystem: Filesystem, invalidator: Invalidator) -> None:
-    """Let the kernel forget what a commit elsewhere made stale when it is made, not when the next request comes.
+class _Following:
+    """Lets the kernel forget what a commit elsewhere made stale when it is made, not when the next request comes.
 
-    Raises StorageFailed where the system cannot say any more when that is, and what ``refresh`` raises.
+    Where that fails, the kernel is told to ask us again and again, until it works again.
     """
-    looks = Looks(trio.current_time())
-    due: float | None = None
-    while True:
-        wait = looks.wait(trio.current_time())
-        deadline = math.inf if wait is None else trio.current_time() + wait
-        with trio.move_on_at(deadline if due is None else min(deadline, due)):
-            await trio.lowlevel.wait_readable(feed.fileno())
-            if feed.clear():
-                looks.woken(trio.current_time())
-        if looks.due(trio.current_time()):
-            await filesystem.refresh()
-        due = filesystem.follow_left() if filesystem.tree.left else None
-        if filesystem.tree.stale:
-            invalidator.drop(filesystem.tree.stale)
+
+    def __init__(self, workspace: Workspace, operations: StoreOperations, feed: Feed | None) -> None:
+        """``feed`` is None where it could not be had."""
+        self._workspace = workspace
+        self._operations = operations
+        self._filesystem = operations.filesystem
+        self._invalidator = operations.invalidator
+        self._feed = feed
+        self._trouble = ""
+        """What was told of it last; empty where all is well."""
+        self._displaced = False
+
+    async def run(self) -> None:
+        """Follow, until the store is gone."""
+        try:
+            while True:
+                try:
+                    if self._feed is None:
+                        self._feed = self._workspace.feed()
+                    await self._follow(self._feed)
+                except NotFound:  # who asks next is told
+                    self._unfollowed()
+                    return
+                except MemfsError as error:
+                    if str(error) != self._trouble:
+                        log.warning(UNFOLLOWED, error)
+                        self._trouble = str(error)
+                    self._unfollowed()
+                self._close()
+                await trio.sleep(AGAIN_SECONDS)
+        finally:
+            self._close()
+
+    def _close(self) -> None:
+        if self._feed is not None:
+            self._feed.close()
+            self._feed = None
+
+    def _unfollowed(self) -> None:
+        if self._operations.followed:
+            self._operations.followed = False
+            self._filesystem.tree.stale_all()
+            self._invalidator.drop(self._filesystem.tree.stale)
+
+    async def _follow(self, feed: Feed) -> None:
+        """Raises StorageFailed where the system cannot say any more when that is, and what ``refresh`` raises."""
+        looks = Looks(trio.current_time())
+        due: float | None = None
+        while True:
+            wait = looks.wait(trio.current_time())
+            deadline = math.inf if wait is None else trio.current_time() + wait
+            with trio.move_on_at(deadline if due is None else min(deadline, due)):
+                await trio.lowlevel.wait_readable(feed.fileno())
+                if feed.clear():
+                    looks.woken(trio.current_time())
+            if looks.due(trio.current_time()):
+                await self._filesystem.refresh()
+                self._look_for_database()
+                if not self._operations.followed:
+                    self._operations.followed = True
+                    self._trouble = ""
+                    log.info("changes made elsewhere are seen at once again")
+            due = self._filesystem.follow_left() if self._filesystem.tree.left else None
+            if self._filesystem.tree.stale:
+                self._invalidator.drop(self._filesystem.tree.stale)
+
+    def _look_for_database(self) -> None:
+        """Tell once that the database was moved away or replaced, and once that it is back: what is known is shown all
+        the while, but nothing is saved.
+        """
+        try:
+            self._workspace.engine.check_in_place()
+        except MemfsError as error:
+            if not self._displaced:
+                log.error("nothing can be saved for now: %s", error)
+            self._displaced = True
+        else:
+            if self._displaced:
+                log.info("the database is in its place again")
+            self._displaced = False

@@ -11,6 +11,7 @@ from hashlib import sha256
 import trio
 
 from memfs.model.errors import (
+    Busy,
     ContentNotText,
     ContentTooLarge,
     MemfsError,
@@ -30,6 +31,7 @@ from memfs.vfs.handles import FileHandle
 from memfs.vfs.nodes import DirectoryNode, FileNode, kept_mode
 from memfs.vfs.transactions import Transactions
 from memfs.vfs.tree import Tree, file_attributes
+from memfs.vfs.unsaved import Unsaved
 
 log = logging.getLogger(__name__)
 
@@ -68,6 +70,7 @@ class Saving:
         self._refused = refused
         self._wake = wake
         self._dirty: set[FileNode] = set()
+        self._unsaved = Unsaved()
 
     # What is dirty
 
@@ -88,7 +91,11 @@ class Saving:
     def forget(self, node: FileNode) -> None:
         """What the buffer holds is committed, or need not be."""
         node.clean()
+        self._settle(node)
+
+    def _settle(self, node: FileNode) -> None:
         self._dirty.discard(node)
+        self._unsaved.settled(node.inode)
 
     def discard(self, node: FileNode) -> None:
         """Give up a buffer: the file is what its head says, or gone where it never had one."""
@@ -166,7 +173,7 @@ class Saving:
                 self.forget(node)
                 return
             # The buffer is kept; the timer tries again.
-            log.error("could not commit %s yet: %s", node.name, error)
+            self._unsaved.failed(node.inode, node.path(), str(error))
 
     def give_up(self, handle: FileHandle, reason: MemfsError) -> None:
         """The last reference to an open file goes whose close has said that the text is lost: it is not tried again,
@@ -192,11 +199,13 @@ class Saving:
         Raises ContentNotText, ContentTooLarge (a write was refused midway), and what the workspace raises; the
         buffer is then still there.
         """
+        began = trio.current_time()
         if node.dirty and node.memory_id is not None and not node.spoiled:
             await self._transactions.look_ahead(bytes(node.buffer or b""))
         async with self._transactions.changing():
+            self._transactions.check_patience(began)
             if not node.dirty or node.memory_id is None or not node.attached:
-                self._dirty.discard(node)
+                self._settle(node)
                 self._check_displaced(node)
                 return
             if node.spoiled:
@@ -355,9 +364,12 @@ class Saving:
                     node.dirty_since = math.inf
                     continue
                 except (MemfsError, OSError) as error:
-                    log.error("could not commit %s yet: %s", node.name, error)
+                    self._unsaved.failed(node.inode, node.path(), str(error))
                     node.dirty_since = now
                     due = now + DIRTY_SECONDS
+                    if isinstance(error, Busy):
+                        # The others would wait as long, one after the other, and everybody's closes behind them.
+                        return due
                 except Exception:
                     # No request is there to be told, and the mount must outlive what went wrong with one file.
                     log.exception("could not commit %s yet", node.name)
@@ -375,9 +387,9 @@ class Saving:
             try:
                 await self.commit(node)
             except (MemfsError, OSError) as error:
-                log.error("lost at unmount: the unsaved text of %s: %s", node.name, error)
+                log.error("lost at unmount: the unsaved text of %s: %s", node.path(), error)
             except Exception:
-                log.exception("lost at unmount: the unsaved text of %s", node.name)  # and go on with the others
+                log.exception("lost at unmount: the unsaved text of %s", node.path())  # and go on with the others
 
     async def _settle_asides(self, now: float) -> None:
         """Delete memories that were set aside and whose name nobody made again."""

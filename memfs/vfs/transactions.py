@@ -1,17 +1,39 @@
 """The transactions of one mount: a tree that stands where the store does, and the locks under which both change."""
 
-from collections.abc import AsyncIterator, Sequence
+import errno
+import math
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
+from typing import TypeVar, TypeVarTuple
 
 import trio
 
-from memfs.model.errors import ReadOnly, StoreArchived, StoreFull
+from memfs.model.errors import Busy, ReadOnly, StoreArchived, StoreFull
 from memfs.model.mutations import Applied, KeepDirectory, Mutation
 from memfs.vfs.asides import Asides
+from memfs.vfs.errors import os_error
 from memfs.vfs.nodes import DirectoryNode
 from memfs.vfs.scratch import ScratchAccount
 from memfs.vfs.tree import Tree
 from memfs.workspace import AttachedStore
+
+ENOUGH_SECONDS = 7.5
+"""How long a commit must have waited to give up with the one before it; half of what one waits for a lock."""
+
+R = TypeVar("R")
+Ts = TypeVarTuple("Ts")
+
+
+async def in_thread(function: Callable[[*Ts], R], *arguments: *Ts) -> R:
+    """Run what may wait in a thread. Raises EAGAIN where the system lets this process have no other thread."""
+    try:
+        return await trio.to_thread.run_sync(function, *arguments)
+    except RuntimeError as error:
+        if "start new thread" not in str(error):
+            raise
+        raise os_error(
+            errno.EAGAIN, "no thread could be started: this user has too many processes (ulimit -u), or no memory"
+        ) from error
 
 
 class Transactions:
@@ -30,6 +52,8 @@ class Transactions:
         self._scratch = scratch
         self._names = trio.Lock()
         self._lock = trio.Lock()
+        self._busy_at = -math.inf
+        """When a commit last gave up waiting for another process."""
         self._data_version = store.data_version()
         tree.load(store.snapshot())
 
@@ -106,6 +130,13 @@ class Transactions:
         if self._tree.archived:
             raise StoreArchived("this store is archived: it can only be read")
 
+    def check_patience(self, began: float) -> None:
+        """Raises Busy where who ``began`` to wait for the lock then has waited behind one who gave up, for so long that
+        it can give up too: of twenty closes that wait for another process, the last would else wait twenty times.
+        """
+        if self._busy_at >= began and trio.current_time() - began >= ENOUGH_SECONDS:
+            raise Busy("others that save here have waited for another process in vain; try again")
+
     async def look_ahead(self, content: bytes) -> None:
         """Without any lock, let guards search a text that is about to be committed.
 
@@ -113,7 +144,7 @@ class Transactions:
         has committed something.
         """
         if not self.read_only and self._store.searches():
-            await trio.to_thread.run_sync(self._store.look_ahead, content)
+            await in_thread(self._store.look_ahead, content)
 
     async def commit(self, mutations: Sequence[Mutation], *, emptied: Sequence[DirectoryNode] = ()) -> Applied:
         """Apply mutations in a thread, with the lock held; the tree then stands after them. Empty lists do nothing.
@@ -136,7 +167,11 @@ class Transactions:
     async def _apply(self, mutations: Sequence[Mutation]) -> Applied:
         if not mutations:
             return Applied(self._tree.sequence, self._tree.sequence, {})
-        applied = await trio.to_thread.run_sync(self._store.commit, mutations)
+        try:
+            applied = await in_thread(self._store.commit, mutations)
+        except Busy:
+            self._busy_at = trio.current_time()
+            raise
         if applied.previous == self._tree.sequence:
             self._tree.sequence = applied.sequence
         else:
@@ -147,4 +182,4 @@ class Transactions:
     async def sync(self) -> None:
         """Return once every commit so far survives a loss of power."""
         if not self.read_only:
-            await trio.to_thread.run_sync(self._store.sync)
+            await in_thread(self._store.sync)

@@ -241,7 +241,7 @@ async def test_a_store_that_was_deleted_answers_estale(
     assert await files.fs.commit_aged(trio.current_time() + 600) == math.inf, "it is not tried for ever"
     assert len([record for record in caplog.records if "cannot commit a any more" in record.getMessage()]) == 1
     await files.fs.finish()
-    assert "lost at unmount: the unsaved text of a" in caplog.text
+    assert "lost at unmount: the unsaved text of /a" in caplog.text
     caplog.clear()
 
 
