@@ -127,10 +127,18 @@ def new_key(db: Path, name: str = "test", **how: Any) -> str:
 
 @contextmanager
 def serving(
-    db: Path, *options: str, key: str | None = None, expected_warnings: bool = False, damaged: bool = False
+    db: Path,
+    *options: str,
+    key: str | None = None,
+    expected_warnings: bool = False,
+    damaged: bool = False,
+    variables: Mapping[str, str] | None = None,
 ) -> Iterator[Server]:
-    """A server on a database. Afterwards it is stopped, must have ended well, must have logged no warning, and the
-    database is sound, unless it was ``damaged`` on purpose."""
+    """A server on a database, with more ``variables`` in its environment.
+
+    Afterwards it is stopped, must have ended well, must have logged no warning, and the database is sound, unless it
+    was ``damaged`` on purpose.
+    """
     secret = new_key(db) if key is None else key
     log = db.with_name(f"{db.name}.serve.log")
     with log.open("a") as errors:
@@ -140,7 +148,7 @@ def serving(
             stdout=subprocess.PIPE,
             stderr=errors,
             text=True,
-            env=environment(),
+            env=environment(**(variables or {})),
         )
     with process:
         try:
