@@ -91,6 +91,10 @@ def _meant(path: Path, error: sqlite3.Error) -> MemfsError:
             f"{path} and its directory must be writable, for reading too, because SQLite keeps its log there"
             f" ({error}): get write access to both, or copy it, with the -wal beside it, to where you have it"
         )
+    for beside in (path.with_name(f"{path.name}-wal"), path.with_name(f"{path.name}-shm")):
+        if beside.exists() and not os.access(beside, os.R_OK | os.W_OK):
+            # They got the mode that the database had, perhaps when it could not be written.
+            return StorageReadOnly(f"{beside} must be writable, as {path} is ({error}): get write access to it too")
     return StorageFailed(f"the database {path} could not be used: {error}: see what the system's log says of its disk")
 
 

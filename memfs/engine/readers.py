@@ -5,6 +5,8 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 
+from memfs.model.errors import StorageFailed
+
 MAX_READERS = 4
 """A search through a long history then keeps others waiting only where as many go on at once."""
 
@@ -38,7 +40,8 @@ class Readers:
                 if self._idle:
                     return self._idle.pop()
                 if self._open < MAX_READERS:
-                    with suppress(sqlite3.Error):  # no descriptor left, perhaps: one of those there are comes back
+                    # No descriptor left, perhaps, or another database in its place: one of those there are comes back.
+                    with suppress(sqlite3.Error, StorageFailed):
                         connection = self._connect()
                         self._open += 1
                         return connection

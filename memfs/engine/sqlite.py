@@ -128,7 +128,7 @@ class SqliteEngine:
                 self._file = path.stat()
                 if read_only:
                     require_current(path, self._observer)
-                self._readers = Readers(lambda: connect(self._found_at, "ro"))
+                self._readers = Readers(self._reader)
                 if not read_only:
                     # From now on, so that it is told of each error in writing what is committed.
                     self._migrations = migrations_in(self._observer)  # which also makes the log
@@ -174,6 +174,14 @@ class SqliteEngine:
                 yield reader
             finally:
                 reader.execute("ROLLBACK")
+
+    def _reader(self) -> sqlite3.Connection:
+        """One more connection for reading. Raises StorageFailed where another database is there by now."""
+        connection = connect(self._found_at, "ro")
+        if not self._is_in_place():
+            connection.close()
+            raise self._replaced()
+        return connection
 
     def _closed(self) -> StorageFailed:
         return StorageFailed(f"the database {self.path} is closed")
@@ -228,13 +236,16 @@ class SqliteEngine:
             wanted, done = scrubs(db)
         return bool(wanted > done)
 
+    def _replaced(self) -> StorageFailed:
+        return StorageFailed(f"the database {self.path} was replaced while it was open: start again")
+
     def check_in_place(self) -> None:
         try:
             found = os.stat(self._found_at)
         except OSError as error:
             raise StorageFailed(f"the database {self.path} was removed while it was open: {error.strerror}") from error
         if not os.path.samestat(found, self._file):
-            raise StorageFailed(f"the database {self.path} was replaced while it was open: start again")
+            raise self._replaced()
         if not self._log.in_place():
             raise StorageFailed(
                 f"the log {self.path}-wal was removed while it was open: end all that uses the database, which brings"
@@ -526,6 +537,7 @@ class SqliteEngine:
             raise Busy(f"something else is written to {self.path} right now; try again")
         try:
             with translated(self.path):
+                self.check_in_place()
                 db = self._writer or self._access_recorder()
                 with _waiting(db, 0), _transaction(db):
                     yield db
@@ -537,7 +549,7 @@ class SqliteEngine:
         if self._readers is None:
             raise self._closed()
         if self._recorder is None:
-            self._recorder = connect(self.path, "rw")
+            self._recorder = connect(self._found_at, "rw")
             self._recorder.set_authorizer(_accesses_only)
         return self._recorder
 

@@ -19,7 +19,7 @@ from memfs.mount.processes import asked, close_inherited, mount_points, mounted_
 from memfs.mount.refusals import Refusal, read_refusals
 from memfs.mount.root import SOURCES, Root, unmount
 from memfs.mount.runtime import RUNS, MountRecord, RootRecord, RootState, records, records_of
-from memfs.mount.supervisor import STOP_SECONDS, Plan, Supervisor, configure_log
+from memfs.mount.supervisor import SETTLE_SECONDS, STOP_SECONDS, Plan, Supervisor, configure_log
 from memfs.vfs.temporaries import DEFAULT_NAMES, TemporaryNames
 from memfs.workspace import VersionFilter, Workspace
 
@@ -46,6 +46,7 @@ def end_session(database: Path, session_id: str) -> None:
     """Note the end of a session whose supervisor could not. Never raises: the mounts are gone all the same."""
     try:
         with Workspace.open(database) as workspace:
+            workspace.hurry(SETTLE_SECONDS)
             workspace.sessions.end(session_id)
     except MemfsError as error:
         log.warning("the end of the session %s could not be noted: %s", session_id, error)

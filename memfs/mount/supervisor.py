@@ -32,6 +32,9 @@ START_SECONDS = 20.0
 STOP_SECONDS = 30.0
 """How long a worker may take to commit and unmount; longer than a commit waits for the database's lock."""
 
+SETTLE_SECONDS = 5.0
+"""How long the end of a session may wait for another process, which can be at a scrub for minutes."""
+
 BACKOFF_SECONDS = (0.0, 0.2, 0.5, 1.0, 2.0, 5.0)
 STABLE_SECONDS = 60.0
 
@@ -324,6 +327,7 @@ class Supervisor:
         """
         try:
             with Workspace.open(self.plan.database) as workspace:
+                workspace.hurry(SETTLE_SECONDS)
                 if self.plan.ends_session:
                     workspace.sessions.end(self.plan.session.id)
         except MemfsError as error:

@@ -211,6 +211,8 @@ async def _serve(workspace: Workspace, operations: StoreOperations, feed: Feed |
         finally:
             # However it ended: no memory for another request, perhaps.
             with trio.CancelScope(shield=True):
+                if not asked:
+                    workspace.hurry(FINISH_SECONDS)
                 await filesystem.finish()
         until_the_end.cancel_scope.cancel()
     return asked

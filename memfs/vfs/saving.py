@@ -385,7 +385,10 @@ class Saving:
         await self._settle_asides(float("inf"))
         for node in list(self._dirty):
             try:
-                await self.commit(node)
+                try:
+                    await self.commit(node)
+                except Busy:
+                    await self.commit(node)  # there is more time than one wait takes, or this says so at once
             except (MemfsError, OSError) as error:
                 log.error("lost at unmount: the unsaved text of %s: %s", node.path(), error)
             except Exception:
