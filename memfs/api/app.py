@@ -2,7 +2,7 @@
 
 import logging
 import threading
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
@@ -37,6 +37,9 @@ REQUESTS_PER_SECOND = 1_000
 RECORD_SECONDS = 60.0
 """How often uses of keys and reads of memories are put on record; a crash loses what was noted since."""
 
+AGAIN_SECONDS = 1.0
+"""After what went wrong beside the requests, before it is tried again."""
+
 _ABOUT = """\
 Memory stores, their memories and every version of them, as the hosted service answers, and a stream of changes.
 Every request but /healthz needs an API key ('memfs key create NAME')."""
@@ -65,8 +68,8 @@ def create_api(
     async def lifespan(_app: FastAPI) -> AsyncIterator[None]:
         stopping = threading.Event()
         async with anyio.create_task_group() as tasks:
-            tasks.start_soon(bell.run)
-            tasks.start_soon(_keep_up, threads, stopping)
+            tasks.start_soon(_outliving, bell.run)
+            tasks.start_soon(_outliving, lambda: _keep_up(threads, stopping))
             yield
             stopping.set()
             tasks.cancel_scope.cancel()
@@ -106,6 +109,18 @@ def create_api(
 def _operation_id(route: APIRoute) -> str:
     method = "_patch" if route.methods == {"PATCH"} else ""
     return f"{route.tags[0]}_{route.name}{method}".replace(" ", "_") if route.tags else route.name
+
+
+async def _outliving(task: Callable[[], Awaitable[None]]) -> None:
+    """Run what has no request that could be told what went wrong: begin it again, for the server must live on."""
+    while True:
+        try:
+            await task()
+        except Exception:
+            log.exception("beside the requests something failed, and is tried again")
+            await anyio.sleep(AGAIN_SECONDS)
+        else:
+            return
 
 
 async def _keep_up(threads: Threads, stopping: threading.Event) -> None:

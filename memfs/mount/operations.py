@@ -13,6 +13,7 @@ from typing import Any, Concatenate, ParamSpec, TypeVar, cast
 from memfs.model.errors import MemfsError, NotFound, WriteRefused
 from memfs.mount import hints
 from memfs.mount.errnos import errno_of
+from memfs.mount.headroom import Headroom
 from memfs.mount.hints import pyfuse3
 from memfs.mount.invalidation import Invalidator
 from memfs.mount.refusals import Refusals
@@ -22,6 +23,9 @@ from memfs.vfs.errors import os_error
 FOLLOWED_SECONDS = 86_400.0
 """How long a kernel may trust attributes and names where it is told of each change. A name that is not there it never
 trusts to be so: open() has to see what was made elsewhere a moment ago, and of that it would not ask."""
+
+HANDLE_BYTES = 4096
+"""About what an open file takes, and the request that opens it."""
 
 UNFOLLOWED_SECONDS = 1.0
 """The same where changes made elsewhere cannot be noticed by themselves."""
@@ -64,7 +68,7 @@ def handler(
             raise pyfuse3.FUSEError(number) from None
         except MemoryError:
             path = self.place(dict(zip(names, args, strict=False), **kwargs))
-            self.refusals.add(path, operation, errno.ENOMEM, "there is no memory left for it", level=logging.WARNING)
+            self.refusals.add(path, operation, errno.ENOMEM, "no memory is left for it", level=logging.WARNING)
             raise pyfuse3.FUSEError(errno.ENOMEM) from None
         except Exception as error:
             self.refusals.fault(self.place(dict(zip(names, args, strict=False), **kwargs)), operation, error)
@@ -106,6 +110,7 @@ class StoreOperations(pyfuse3.Operations):
         self.gid = gid
         self.umask = umask
         self._hinted = False
+        self._headroom = Headroom()
 
     def begin(self, *, strict: bool) -> None:
         """Settle what the kernel need not ask; called once pyfuse3 is initialized.
@@ -287,6 +292,8 @@ class StoreOperations(pyfuse3.Operations):
         fh: int | None,
         ctx: pyfuse3.RequestContext,
     ) -> pyfuse3.EntryAttributes:
+        if fields.update_size:
+            self._headroom.spend(attr.st_size)
         # Owner and group are the mount's; the kernel has refused those who may not ask (DESIGN.md 12).
         node = await self.filesystem.set_attributes(
             inode,
@@ -313,6 +320,7 @@ class StoreOperations(pyfuse3.Operations):
     async def create(
         self, parent_inode: int, name: bytes, mode: int, flags: int, ctx: pyfuse3.RequestContext
     ) -> tuple[pyfuse3.FileInfo, pyfuse3.EntryAttributes]:
+        self._headroom.spend(HANDLE_BYTES)
         handle = await self.filesystem.create(parent_inode, name, mode, flags, ctx.pid)
         return self._opened(handle), self._known(handle.node)
 
@@ -321,6 +329,7 @@ class StoreOperations(pyfuse3.Operations):
         if self.filesystem.tree.unasked:
             # "Not needed": the kernel opens this and all other files by itself, for as long as the mount lasts.
             raise pyfuse3.FUSEError(errno.ENOSYS)
+        self._headroom.spend(HANDLE_BYTES)
         handle = await self.filesystem.open(inode, flags, ctx.pid, uid=ctx.uid)
         self._hand_over(handle)
         opened = self._opened(handle)
@@ -356,6 +365,7 @@ class StoreOperations(pyfuse3.Operations):
         self.filesystem.check_writable()  # first: where opens do not ask there is no handle
         handle = self.filesystem.file(fh)
         node = handle.node
+        self._headroom.spend(len(buf) + (node.size if node.buffer is None else 0))
         # An append lands at the end as it is here; the kernel has put it where it believed the end to be.
         elsewhere = handle.appends(off) and off != node.size
         known = node.served == node.content_key() and not elsewhere
