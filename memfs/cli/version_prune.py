@@ -1,7 +1,9 @@
 """``memfs version prune``: removing old versions."""
 
 import sys
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
@@ -25,7 +27,7 @@ from memfs.cli.output import (
 from memfs.cli.progress import progress, spinner
 from memfs.cli.times import AGE
 from memfs.model.contract import version_object
-from memfs.model.errors import Busy, NotFound
+from memfs.model.errors import Busy, MemfsError, NotFound
 from memfs.model.records import Store
 
 if TYPE_CHECKING:
@@ -80,10 +82,18 @@ def prune(
             what = counted(number, "version", "versions")
             if not agreed(f"remove {what} from before {moment(before)}? They cannot be brought back"):
                 refuse("nothing was removed")
-        with progress("removing", number) as advance:
-            removed = {store.id: _prune(workspace, store, before, advance) for store in stores}
+        removed: Counter[str] = Counter()
+        try:
+            with progress("removing", number) as advance:
+                for store in stores:
+                    _prune(workspace, store, before, removed, advance)
+        except MemfsError:
+            if removed.total():  # in transactions of their own
+                what = counted(removed.total(), "version is", "versions are")
+                note(f"memfs: {what} removed; run this again for the rest")
+            raise
         _write(before, {store_id: count for store_id, count in removed.items() if count}, format_)
-        if any(removed.values()):
+        if removed.total():
             try:
                 with spinner("giving the space back"):
                     workspace.scrub(anyway=True)
@@ -92,11 +102,17 @@ def prune(
                 note(f"memfs: the versions are removed, but the file keeps its size for now: {error}")
 
 
-def _prune(workspace: "Workspace", store: Store, before: str, advance: Callable[[int], None]) -> int:
-    try:
-        return workspace.retention.prune(store.id, before, progress=advance)
-    except NotFound:
-        return 0  # somebody deleted the store meanwhile, with all its versions
+def _prune(
+    workspace: "Workspace", store: Store, before: str, removed: Counter[str], advance: Callable[[int], None]
+) -> None:
+    """Prune a store, and count in ``removed`` what is gone, also where an error ends it."""
+
+    def note_batch(count: int) -> None:
+        removed[store.id] += count
+        advance(count)
+
+    with suppress(NotFound):  # somebody deleted the store meanwhile, with all its versions
+        workspace.retention.prune(store.id, before, progress=note_batch)
 
 
 def _count(workspace: "Workspace", stores: Sequence[Store], before: str) -> int:

@@ -8,9 +8,10 @@ from pathlib import Path
 import pytest
 
 from memfs.cli import exits
+from memfs.engine import SqliteEngine
 from memfs.model.errors import Busy, StorageFull
 from memfs.model.records import Actor, Store
-from memfs.workspace import Workspace
+from memfs.workspace import Workspace, retention
 from tests.cli.answering import INTERRUPT, answered
 from tests.cli.conftest import Run
 from tests.cli.terminal import at_terminal
@@ -145,6 +146,36 @@ def test_what_was_removed_is_said_although_the_space_is_not_given_back(
     result = run("version", "prune", code=code)
     assert result.stdout.startswith("removed 4 versions")
     assert "look" in result.stderr
+
+
+@pytest.mark.parametrize("error, code", [(Busy("held"), exits.TRY_AGAIN), (StorageFull("held"), exits.DATABASE)])
+def test_what_was_removed_is_said_where_another_batch_could_not_be(
+    run: Run,
+    workspace: Workspace,
+    store: Store,
+    old: list[str],
+    monkeypatch: pytest.MonkeyPatch,
+    error: Exception,
+    code: int,
+) -> None:
+    """Each batch is a transaction of its own."""
+    real = SqliteEngine.prune
+    batches = 0
+
+    def failing(self: SqliteEngine, store_id: str, before: str, *, limit: int) -> int:
+        nonlocal batches
+        batches += 1
+        if batches > 2:
+            raise error
+        return real(self, store_id, before, limit=limit)
+
+    monkeypatch.setattr(retention, "BATCH", 1)
+    monkeypatch.setattr(SqliteEngine, "prune", failing)
+    result = run("version", "prune", code=code)
+    assert "2 versions are removed; run this again for the rest" in result.stderr
+    assert "held" in result.stderr
+    assert result.stdout == ""
+    assert len(versions(workspace, store)) == 5
 
 
 @pytest.mark.parametrize("answer, code", [(b"y\n", 0), (b"n\n", exits.REFUSED), (INTERRUPT, exits.INTERRUPTED)])
