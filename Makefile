@@ -22,7 +22,7 @@ FUZZED_FILES := tests/cli/test_damaged_databases.py tests/contract/test_hostile_
 CASES ?= ../shared/cases
 
 .PHONY: help demo test test-fast test-programs bench bench-quick bench-history bench-sync load-api fuzz fuzz-api \
-	fuzz-mount fuzz-files cases stress soak endure crash hostile install lint type format docs lock clean
+	fuzz-mount fuzz-files cases stress soak endure crash faults hostile install lint type format docs lock clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-13s %s\n", $$1, $$2 }' Makefile
@@ -104,6 +104,10 @@ stress: install ## Put stress-ng, fio and bonnie++ on a mount, beside a tmpfs (m
 	@scripts/install-stressors
 	@echo 'stress: working on a mount and a tmpfs at once, then looking at what is left'
 	$(VENV_PYTHON) scripts/stress $(ARGS)
+
+faults: install ## Let calls below memfs fail at random, and look for what is lost (minutes; ARGS='--rounds 20')
+	@echo 'faults: mounting, serving, writing and failing'
+	$(VENV_PYTHON) scripts/faults $(ARGS)
 
 install: ## Install missing system packages, and memfs with its tools in .venv
 	@scripts/setup

@@ -346,3 +346,14 @@ def test_the_fields_of_json_are_listed() -> None:
     ):
         rows = re.findall(r"^\| (`[^|]+) \|", section(title), re.MULTILINE)
         assert sorted(re.findall(r"`(\w+)`", " ".join(rows))) == sorted(fields), title
+
+
+def test_the_table_of_faults_names_every_test_of_one() -> None:
+    """And none that there is not."""
+    there = [
+        name
+        for path in (ROOT / "tests" / "faults").glob("test_*.py")
+        for name in re.findall(r"^def (test_\w+)\(", path.read_text(), re.MULTILINE)
+    ]
+    named = re.findall(r"`(test_\w+)`", page("design/faults"))
+    assert Counter(named) == Counter(there)

@@ -4,22 +4,26 @@ Everything else is the product's. What is waited for is never another test's or 
 itself holds back, and so short times make nothing flaky.
 """
 
+import os
+
 from memfs.cli.main import main
 from memfs.engine import opening
 from memfs.mount import worker
 from memfs.vfs import saving, transactions
 
 LOCK_SECONDS = 2.0
+"""Where ``MEMFS_TEST_LOCK_SECONDS`` does not say otherwise."""
+
 AGED_SECONDS = 1.0
-FINISH_SECONDS = 5.0
 
 
 def hasten() -> None:
     """Shorten the times for which memfs waits for others, and keeps what it could not save."""
-    opening.LOCK_TIMEOUT_SECONDS = LOCK_SECONDS
-    transactions.ENOUGH_SECONDS = LOCK_SECONDS / 2
+    seconds = float(os.environ.get("MEMFS_TEST_LOCK_SECONDS", LOCK_SECONDS))
+    opening.LOCK_TIMEOUT_SECONDS = seconds
+    transactions.ENOUGH_SECONDS = seconds / 2
+    worker.FINISH_SECONDS = 1.5 * seconds
     saving.DIRTY_SECONDS = AGED_SECONDS
-    worker.FINISH_SECONDS = FINISH_SECONDS
 
 
 if __name__ == "__main__":

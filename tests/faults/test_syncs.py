@@ -4,11 +4,14 @@ succeeds means nothing. So none is acknowledged until all that the log held is i
 
 import errno
 import os
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 
-from memfs.model.errors import StorageFailed
+from memfs.engine import opening
+from memfs.model.errors import Busy, StorageFailed
 from memfs.model.records import Actor, Store
 from memfs.workspace import Workspace
 from tests.faults.injecting import Call, Faults
@@ -70,20 +73,26 @@ def test_the_descriptor_that_is_synced_is_one_that_was_there_before_the_error(
     assert held() == before
 
 
-def test_a_log_that_cannot_be_emptied_is_no_synced_log(
-    workspace: Workspace, store: Store, db: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_log_that_cannot_be_emptied_is_no_synced_log(db: Path, store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     """Somebody reads an old state of it, so that a checkpoint has to leave it as it is."""
+    monkeypatch.setattr(opening, "LOCK_TIMEOUT_SECONDS", 0.05)
     actor = Actor("user_actor", "alice")
-    workspace.memories.create(store.id, "/a", b"a", actor)
     real = os.fdatasync
 
     def failing(descriptor: int) -> None:
         raise OSError(errno.EIO, os.strerror(errno.EIO))
 
-    monkeypatch.setattr(os, "fdatasync", failing)
-    with pytest.raises(StorageFailed, match="could not be synced: Input/output error"):
-        workspace.engine.sync()
-    monkeypatch.setattr(os, "fdatasync", real)
-    workspace.engine.sync()
-    assert os.stat(f"{db}-wal").st_size == 0
+    with Workspace.open(db) as impatient, closing(sqlite3.connect(db, isolation_level=None)) as reader:
+        reader.execute("BEGIN")
+        reader.execute("SELECT * FROM memories").fetchall()
+        impatient.memories.create(store.id, "/a", b"a", actor)
+        monkeypatch.setattr(os, "fdatasync", failing)
+        with pytest.raises(StorageFailed, match="could not be synced: Input/output error"):
+            impatient.engine.sync()
+        monkeypatch.setattr(os, "fdatasync", real)
+        for _ in range(2):
+            with pytest.raises(Busy, match="could not be synced, nor yet be emptied"):
+                impatient.engine.sync()
+        reader.execute("ROLLBACK")
+        impatient.engine.sync()
+        assert os.stat(f"{db}-wal").st_size == 0
