@@ -46,6 +46,9 @@ KINDS: dict[str, tuple[Call, str, tuple[int, ...]]] = {
 }
 """What may fail, on which file, and with which errno. Beside these the clock jumps."""
 
+OFTEN = ["write of the log"] * 6 + ["read of the log"] * 2
+"""What is done at each write, and so can fail it."""
+
 
 @dataclass
 class Known:
@@ -149,11 +152,11 @@ class Rounds:
     # Faults
 
     def _make(self, stack: ExitStack) -> None:
-        for kind in self._chance.sample(sorted(KINDS), self._chance.choice((1, 1, 2))):
+        for kind in sorted({self._chance.choice([*KINDS, *OFTEN]) for _ in range(self._chance.choice((1, 2)))}):
             calls, name, numbers = KINDS[kind]
             number = self._chance.choice(numbers)
-            after = self._chance.choice((0, 0, 1, 3, 10, 40))
-            times = self._chance.choice((1, 1, 3, ALWAYS))
+            after = self._chance.choice((0, 0, 1, 3, 10))
+            times = self._chance.choice((1, 3, ALWAYS, ALWAYS))
             fault = stack.enter_context(self._faults.fail(calls, name, number, after=after, times=times))
             stack.callback(self._count_fault, kind, fault)
         if self._chance.random() < 0.2:
