@@ -254,7 +254,8 @@ class SqliteEngine:
 
     def _rescue_log(self, db: sqlite3.Connection) -> None:
         """Where the log was removed, bring what is in it into the database, or it would be gone with us."""
-        if self._is_in_place() and not log_of(self._found_at).exists():  # or somebody has begun another, in which it is not
+        # Where somebody has begun another log, what is in ours is not in that.
+        if self._is_in_place() and not log_of(self._found_at).exists():
             with suppress(sqlite3.Error):
                 db.execute("PRAGMA wal_checkpoint(PASSIVE)")
 
