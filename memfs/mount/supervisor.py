@@ -398,7 +398,7 @@ class RateLimit(logging.Filter):
     """Lets so many lines of what clients provoke through in a second, so that an agent's loop cannot fill the log.
 
     What is left out is counted and told with the next line. A text that a guard refuses is a warning, so those are
-    held back too, by a count of their own; errors always pass.
+    held back too, by a count of their own. Errors always pass, and what is told ``once``: that a trouble is over.
 
     A loop that goes on for days would fill the disk all the same, twenty lines a second: of more than FREELY bytes in
     the life of a process, only a line a minute is written.
@@ -419,7 +419,7 @@ class RateLimit(logging.Filter):
     def filter(self, record: logging.LogRecord) -> bool:
         """Whether to write a record."""
         level = record.levelno
-        if level > logging.WARNING:
+        if level > logging.WARNING or hasattr(record, "once"):
             return True
         second = int(record.created)
         if second != self._second:

@@ -305,7 +305,7 @@ class _Following:
                 if not self._operations.followed:
                     self._operations.followed = True
                     self._trouble = ""
-                    log.info("changes made elsewhere are seen at once again")
+                    log.info("changes made elsewhere are seen at once again", extra={"once": True})
             due = self._filesystem.follow_left() if self._filesystem.tree.left else None
             if self._filesystem.tree.stale:
                 self._invalidator.drop(self._filesystem.tree.stale)
@@ -322,5 +322,5 @@ class _Following:
             self._displaced = True
         else:
             if self._displaced:
-                log.info("the database is in its place again")
+                log.info("the database is in its place again", extra={"once": True})
             self._displaced = False

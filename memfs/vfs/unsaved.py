@@ -38,7 +38,9 @@ class Unsaved:
     def settled(self, inode: int) -> None:
         """A file was committed, or need not be any more."""
         if self._paths.pop(inode, None) is not None and not self._paths:
-            log.info("nothing is left uncommitted after %.0f s", self._clock() - self._since)
+            seconds = self._clock() - self._since
+            # ``once``: it is not to be held back among refusals.
+            log.info("nothing is left uncommitted after %.0f s", seconds, extra={"once": True})
 
 
 def named(paths: Sequence[str]) -> str:
