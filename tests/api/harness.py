@@ -133,14 +133,15 @@ def serving(
     expected_warnings: bool = False,
     damaged: bool = False,
     variables: Mapping[str, str] | None = None,
+    log: Path | None = None,
 ) -> Iterator[Server]:
-    """A server on a database, with more ``variables`` in its environment.
+    """A server on a database, with more ``variables`` in its environment, that logs to ``log``, or beside the database.
 
     Afterwards it is stopped, must have ended well, must have logged no warning, and the database is sound, unless it
     was ``damaged`` on purpose.
     """
     secret = new_key(db) if key is None else key
-    log = db.with_name(f"{db.name}.serve.log")
+    log = log or db.with_name(f"{db.name}.serve.log")
     with log.open("a") as errors:
         process = subprocess.Popen(
             [*PYTHON, "-m", "memfs.cli", "--db", str(db), "serve", "--port", "0", *options],

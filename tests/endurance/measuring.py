@@ -14,9 +14,10 @@ KEPT_DESCRIPTORS = {"worker": 2 * MAX_READERS, "supervisor": 0, "server": 2 * MA
 feed at the first change after its last follower has gone, which may be to come.
 """
 
-KEPT_BYTES = {"worker": 18 << 20, "supervisor": 3 << 20, "server": 18 << 20}
+KEPT_BYTES = {"worker": 18 << 20, "supervisor": 8 << 20, "server": 18 << 20}
 """How much more memory a process may have in the end than after the first round. Each connection to the database has a
 cache of 2 MB that fills with the history, and a worker has six; it remembers what some thousand writers started from.
+What a supervisor shares with its worker, which it was forked to, becomes its own as either touches it.
 """
 
 DATABASE_BYTES = 16 << 20

@@ -10,7 +10,6 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable
-from contextlib import suppress
 from http.client import HTTPException
 from pathlib import Path
 
@@ -165,8 +164,12 @@ class Reader(Other):
         """Each file, while others change them."""
         for at, _, files in os.walk(self._directory):
             for name in files:
-                with suppress(FileNotFoundError, NotADirectoryError):
+                try:
                     Path(at, name).read_bytes()
+                except OSError as error:
+                    # Removed since it was listed; or while it was opened, twice, which is ESTALE (docs/semantics.md).
+                    if error.errno not in (errno.ENOENT, errno.ENOTDIR, errno.ESTALE):
+                        raise
 
     def grep(self) -> None:
         """A process of its own that reads everything."""

@@ -6,7 +6,7 @@ import re
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -124,14 +124,20 @@ def remount(point: Path, options: str) -> None:
     assert done.returncode == 0, done.stderr
 
 
+def _free(disk: Path) -> int:
+    left = os.statvfs(disk)
+    return left.f_bavail * left.f_frsize
+
+
 @contextmanager
 def filled(disk: Path, *, but: int = 0) -> Iterator[None]:
     """A disk with no space left, but so many bytes."""
     filler = disk / "filler"
-    left = os.statvfs(disk)
-    size = left.f_bavail * left.f_frsize - but
     with filler.open("wb", buffering=0) as file:
-        os.posix_fallocate(file.fileno(), 0, size)
+        # Others take and give back space meanwhile: a server's log, an index.
+        while (left := _free(disk) - but) > 0:
+            with suppress(OSError):
+                os.posix_fallocate(file.fileno(), os.fstat(file.fileno()).st_size, left)
     try:
         yield
     finally:

@@ -56,7 +56,8 @@ def test_what_cannot_be_saved_on_a_full_disk_is_kept_and_saved_once_there_is_roo
     (notes,) = at.mount("notes")
     (notes / "known.md").write_text("known\n")
     worker = at.worker("notes")
-    with serving(at.db, expected_warnings=True) as server, memory_tool(at) as ask:
+    log = at.directory / "serve.log"  # on another disk, so that there is room for it
+    with serving(at.db, expected_warnings=True, log=log) as server, memory_tool(at) as ask:
         assert ask(command="view", path="/memories/known.md").endswith("known")
         (store,) = (f"/v1/memory_stores/{each['id']}" for each in server.get("/v1/memory_stores").ok()["data"])
         with filled(disk):
@@ -87,10 +88,10 @@ def test_what_cannot_be_saved_on_a_full_disk_is_kept_and_saved_once_there_is_roo
     assert (at.worker("notes"), saved(notes / "after.md", "after\n")) == (worker, "ok")
     assert set(at.heads("notes")) == {"/known.md", "/closed.md", "/synced.md", "/again.md", "/c.md", "/after.md"}
     at.expect(r"could not commit /closed\.md yet, and will try again: no space left for")
-    log = at.log()
-    assert log.count("could not commit") == 1, "of whatever number of files and tries"
-    assert "nothing is left uncommitted after" in log
-    assert log.count("errno=ENOSPC") < 60, "not one line for each of 65 refusals"
+    told = at.log()
+    assert told.count("could not commit") == 1, "of whatever number of files and tries"
+    assert "nothing is left uncommitted after" in told
+    assert told.count("errno=ENOSPC") < 60, "not one line for each of 65 refusals"
 
 
 def test_a_full_disk_stops_what_writes_a_file_and_leaves_nothing_half(small: FaultySite) -> None:
