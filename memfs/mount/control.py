@@ -25,6 +25,9 @@ from memfs.workspace import VersionFilter, Workspace
 
 log = logging.getLogger(__name__)
 
+ASKED_TIMES = 3
+"""How often a mount is asked that changes meanwhile."""
+
 ANSWER_SECONDS = 2.0
 
 
@@ -250,14 +253,23 @@ def status_of_root(state: RootState, record: RootRecord) -> list[MountStatus]:
     """The mounts of one root, which alone are asked."""
     alive, found = state.alive(), []
     for mount in record.mounts:
-        if not alive:
-            condition = "dead"
-        elif not mounted_at(Path(record.place) / Path(mount.path).name):
-            condition = "unmounted"
-        else:
-            condition = asked(Path(mount.path), ANSWER_SECONDS)
+        condition = _condition(mount, Path(record.place) / Path(mount.path).name) if alive else "dead"
         found.append(_status_of(state, record, mount, condition))
     return found
+
+
+def _condition(mount: MountRecord, point: Path) -> str:
+    """What a mount at a point is, whose supervisor lives."""
+    condition = "unmounted"
+    for _ in range(ASKED_TIMES):
+        before = mounted_at(point)
+        if not before:
+            return "unmounted"
+        condition = asked(Path(mount.path), ANSWER_SECONDS)
+        # Else a worker has died meanwhile, and it was the directory below that answered.
+        if mounted_at(point) == before:
+            break
+    return condition
 
 
 def _of_others(own: Sequence[Path]) -> list[MountStatus]:

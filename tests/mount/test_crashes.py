@@ -273,7 +273,7 @@ def test_a_worker_that_hangs_for_good_is_got_rid_of(at: Site, notes: Path, way: 
     if way == "kill":
         os.kill(worker, signal.SIGKILL)
         wait_for_end(worker)
-        wait_until(lambda: at.status()[0]["state"] == "mounted", "the store to be mounted again")
+        wait_until(lambda: at.worker("notes") != worker and at.status()[0]["state"] == "mounted", "the store again")
     else:
         number = point.device.partition(":")[2]
         subprocess.run(["unshare", "--mount", "sh", "-euc", ABORT, number], check=True, timeout=LIMIT)
