@@ -7,17 +7,17 @@ import re
 import string
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote, urlencode
 
 import pytest
-from hypothesis import HealthCheck, Phase, given, seed, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.api.effort import EFFORT, SEED
+from tests.api.effort import EFFORT, fuzzed
 from tests.api.harness import Answer, Server, serving
 from tests.api.wire import Wire
 from tests.processes import ROOT
@@ -37,18 +37,6 @@ REFUSED_BY_THE_SERVER = "Invalid HTTP request received."
 """What uvicorn answers, and logs, where bytes are no HTTP request; see MALFORMED."""
 
 pytestmark = pytest.mark.timeout(240 * EFFORT)
-
-
-def fuzzed(examples: int) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """How often, and always the same ones unless there is more effort than by default."""
-    chosen = settings(
-        max_examples=examples * EFFORT,
-        deadline=None,
-        database=None,
-        phases=[Phase.explicit, Phase.generate, Phase.shrink],
-        suppress_health_check=list(HealthCheck),
-    )
-    return lambda function: seed(SEED)(chosen(function))
 
 
 # ---- the scene, and what is to be the case after all -----------------------------------------------------------------

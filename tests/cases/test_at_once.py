@@ -200,4 +200,4 @@ def test_a_slow_save_holds_up_nobody(here: Here) -> None:
         stop.set()
         for writer in writers:
             writer.join(LIMIT)
-    assert sorted(taken)[197] < 5.0  # alone on a machine, hundredths of a second
+    assert sorted(taken)[197] < 1.0  # alone on a machine, hundredths of it

@@ -9,7 +9,7 @@ from shutil import rmtree
 
 import pytest
 from click.testing import CliRunner
-from hypothesis import HealthCheck, Phase, given, seed, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from memfs.cli import exits
@@ -19,7 +19,7 @@ from memfs.model.errors import MemfsError, UnusableDatabase
 from memfs.model.records import Actor
 from memfs.vfs import Filesystem
 from memfs.workspace import Workspace
-from tests.api.effort import EFFORT, SEED
+from tests.api.effort import EFFORT, fuzzed
 
 pytestmark = pytest.mark.timeout(120 * EFFORT)
 
@@ -56,18 +56,6 @@ COMMANDS: tuple[tuple[str, ...], ...] = (
     ("tool", "notes", '{"command": "view", "path": "/memories"}'),
     ("doctor",),
 )
-
-
-def fuzzed(examples: int) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """How often, and always the same ones unless there is more effort than by default."""
-    chosen = settings(
-        max_examples=examples * EFFORT,
-        deadline=None,
-        database=None,
-        phases=[Phase.explicit, Phase.generate, Phase.shrink],
-        suppress_health_check=list(HealthCheck),
-    )
-    return lambda function: seed(SEED)(chosen(function))
 
 
 @pytest.fixture(scope="module")

@@ -12,7 +12,7 @@ from random import Random
 
 import pytest
 from click.testing import CliRunner, Result
-from hypothesis import HealthCheck, Phase, given, seed, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from memfs.cli import exits
@@ -21,23 +21,11 @@ from memfs.engine import SessionFilter, VersionFilter
 from memfs.model.records import Actor
 from memfs.tool import MemoryCommands
 from memfs.workspace import Workspace
-from tests.api.effort import EFFORT, SEED
+from tests.api.effort import EFFORT, fuzzed
 
 pytestmark = pytest.mark.timeout(120 * EFFORT)
 
 CODES = {0, *exits.EXIT_CODES.values()}
-
-
-def fuzzed(examples: int) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """How often, and always the same ones unless there is more effort than by default."""
-    chosen = settings(
-        max_examples=examples * EFFORT,
-        deadline=None,
-        database=None,
-        phases=[Phase.explicit, Phase.generate, Phase.shrink],
-        suppress_health_check=list(HealthCheck),
-    )
-    return lambda function: seed(SEED)(chosen(function))
 
 
 @pytest.fixture

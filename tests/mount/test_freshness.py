@@ -71,10 +71,11 @@ def test_an_open_shows_what_was_done_without_a_mount(
     assert not found.stale, "\n".join(found.wrong())
 
 
-def test_stat_soon_shows_what_was_closed_in_another_session(writer: Hands, seen: Path) -> None:
-    """How soon is `make soak`'s to say; here, that the kernel is told, which trusts what it knows for a second."""
-    lags = f.stat_lags(writer, seen, seconds=4.0, most=200)
-    assert max(lags) < float("inf")
+def test_stat_shows_within_two_seconds_what_was_closed_in_another_session(writer: Hands, seen: Path) -> None:
+    """And mostly much sooner: the kernel is told, which trusts what it knows for a second."""
+    lags = f.stat_lags(writer, seen, seconds=4.0, most=500)
+    assert lags
+    assert max(lags) < f.SEEN_SECONDS
     assert sorted(lags)[len(lags) // 4] < 0.5
 
 
