@@ -150,7 +150,7 @@ def test_a_revoked_and_an_expired_key_are_refused_at_once(server: Server, server
         for each in (secret, late_secret):
             server.request("GET", "/v1/memory_stores", key=each).ok()
         workspace.keys.revoke(key.id)
-        with workspace.engine._write() as rows:  # type: ignore[attr-defined]  # SQLite's own
+        with workspace.engine.database.write() as rows:  # type: ignore[attr-defined]  # SQLite's own
             rows.execute("UPDATE api_keys SET expires_at = '2026-01-01T00:00:00.000000Z' WHERE id = ?", (late.id,))
         for each, said in ((secret, "revoked"), (late_secret, "expired")):
             error = server.request("GET", "/v1/memory_stores", key=each).refused(401, "authentication_error")

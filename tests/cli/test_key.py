@@ -61,7 +61,7 @@ def test_list_tells_what_became_of_each(run: Run, workspace: Workspace, store: S
     gone, _ = workspace.keys.create("gone", stores=[store], access="read_only")
     workspace.keys.create("only", stores=[store])
     run("key", "revoke", "gone")
-    with workspace.engine._write() as rows:  # type: ignore[attr-defined]  # SQLite's own
+    with workspace.engine.database.write() as rows:  # type: ignore[attr-defined]  # SQLite's own
         rows.execute("UPDATE api_keys SET expires_at = '2026-01-01T00:00:00.000000Z' WHERE name = 'first'")
     rows_ = run("key", "list").stdout.splitlines()
     assert rows_[0].split() == ["ID", "NAME", "STATE", "ACCESS", "STORES", "CREATED", "EXPIRES", "LAST", "USED"]

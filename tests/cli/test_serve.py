@@ -62,7 +62,7 @@ def test_a_stop_waits_for_a_request_and_ends_a_stream(db: Path) -> None:
         def create() -> None:
             answers.append(running.post(f"{store}/memories", {"path": "/a", "content": "text"}))
 
-        with other.engine._write():  # type: ignore[attr-defined]  # SQLite's own
+        with other.engine.database.write():  # type: ignore[attr-defined]  # SQLite's own
             waiting = threading.Thread(target=create)
             waiting.start()
             deadline = time.monotonic() + 60
@@ -214,7 +214,7 @@ def test_a_second_signal_waits_for_nothing(db: Path) -> None:
                 running.post(f"{store}/memories", {"path": "/a", "content": "text"})
 
         waiting = threading.Thread(target=create)
-        with other.engine._write():  # type: ignore[attr-defined]  # SQLite's own
+        with other.engine.database.write():  # type: ignore[attr-defined]  # SQLite's own
             waiting.start()
             deadline = time.monotonic() + 60
             while "memfs_http_requests_in_progress 2" not in running.get("/metrics").body.decode():

@@ -35,7 +35,7 @@ class Busy:
 
         def work() -> None:
             try:
-                with engine._write() if write else engine._read() as db:
+                with engine.database.write() if write else engine.database.read() as db:
                     db.execute("SELECT count(*) FROM workspace").fetchone()
                     at_it.wait()
                     self._end.wait(SECONDS)

@@ -161,7 +161,7 @@ def test_a_read_only_engine_has_nothing_that_could_write(workspace: Workspace, s
                 refused()
         engine = reading.engine
         assert isinstance(engine, SqliteEngine)
-        connections = [value for value in vars(engine).values() if isinstance(value, sqlite3.Connection)]
+        connections = [value for value in vars(engine.database).values() if isinstance(value, sqlite3.Connection)]
         assert len(connections) == 1
         for statement in ("DELETE FROM memories", "PRAGMA query_only = OFF", "DELETE FROM memories"):
             if statement.startswith("PRAGMA"):
@@ -213,7 +213,7 @@ def test_reads_are_recorded_and_nothing_else_by_an_engine_that_only_reads(
         before = list(connection.iterdump())
     with closing(SqliteEngine(db, read_only=True)) as reading:
         reading.record_accesses({memory_id: DAY_ONE})
-        recorder = reading._recorder
+        recorder = reading.database._recorder
         assert recorder is not None
         tables = {
             "workspace": "retention_days",
@@ -298,8 +298,8 @@ def test_recording_reads_never_waits_for_another_process(
         assert accessed_at(db) == {memory_id: DAY_ONE}
         if not read_only:
             # Its other writes wait again.
-            assert engine._writer is not None
-            (timeout,) = engine._writer.execute("PRAGMA busy_timeout").fetchone()
+            assert engine.database._writer is not None
+            (timeout,) = engine.database._writer.execute("PRAGMA busy_timeout").fetchone()
             assert timeout == opening.LOCK_TIMEOUT_SECONDS * 1000
 
 
@@ -314,7 +314,7 @@ def test_recording_reads_never_waits_for_a_write_of_its_own_process(
         thread.start()
         engine = workspace.engine
         assert isinstance(engine, SqliteEngine)
-        while not engine._write_lock.locked():
+        while not engine.database._write_lock.locked():
             time.sleep(0.001)
         start = time.monotonic()
         with pytest.raises(Busy):
@@ -496,12 +496,12 @@ def test_a_full_disk_is_an_error_and_changes_nothing(workspace: Workspace, store
     write(workspace, store, "/a", b"one")
     engine = workspace.engine
     assert isinstance(engine, SqliteEngine)
-    assert engine._writer is not None
-    engine._writer.execute("PRAGMA max_page_count = 1")  # SQLite takes the present size where that is larger
+    assert engine.database._writer is not None
+    engine.database._writer.execute("PRAGMA max_page_count = 1")  # SQLite takes the present size where that is larger
     with pytest.raises(StorageFull):
         write(workspace, store, "/b", b"x" * 100_000)
     assert [memory.path for memory in workspace.memories.list(store.id)] == ["/a"]
-    engine._writer.execute("PRAGMA max_page_count = 1000000")
+    engine.database._writer.execute("PRAGMA max_page_count = 1000000")
     write(workspace, store, "/b", b"x" * 100_000)
 
 

@@ -77,7 +77,7 @@ def test_those_who_wait_together_write_when_the_lock_comes_free(engine: SqliteEn
     waiting = threading.Thread(target=lambda: found.extend(write_at_once(engine)))
     with held(db):
         waiting.start()
-        while not engine._write_lock.locked():
+        while not engine.database._write_lock.locked():
             time.sleep(0.001)
     waiting.join(60)
     assert [written for _, written in found] == [True] * WRITERS
@@ -86,6 +86,6 @@ def test_those_who_wait_together_write_when_the_lock_comes_free(engine: SqliteEn
 def test_after_a_wait_the_next_write_has_all_its_time(impatient: SqliteEngine, db: Path) -> None:
     with held(db):
         write_at_once(impatient)
-    assert impatient._writer is not None
-    (milliseconds,) = impatient._writer.execute("PRAGMA busy_timeout").fetchone()
+    assert impatient.database._writer is not None
+    (milliseconds,) = impatient.database._writer.execute("PRAGMA busy_timeout").fetchone()
     assert milliseconds == LOCK_SECONDS * 1000

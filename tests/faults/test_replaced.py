@@ -78,9 +78,9 @@ def test_no_read_comes_from_the_database_that_has_taken_the_place(db: Path, work
         file.rename(away / file.name)
     with Workspace.open(db, create=True):
         with pytest.raises(StorageFailed, match="was replaced while it was open"):
-            engine._reader()
+            engine.database._reader()
         with ThreadPoolExecutor(1) as pool:
-            with engine._read() as busy:
+            with engine.database.read() as busy:
                 assert busy.execute("SELECT count(*) FROM memory_stores").fetchone() == (1,)
                 read = pool.submit(workspace.stores.get, store.id)
                 wait_until(read.running, "the read began")

@@ -101,7 +101,7 @@ class Files:
         """The database's file."""
         engine = self.workspace.engine
         assert isinstance(engine, SqliteEngine)
-        return engine.path
+        return engine.database.path
 
     # By path
 

@@ -172,7 +172,7 @@ def test_uses_are_on_record_when_the_workspace_closes(db: Path) -> None:
 def test_a_use_that_cannot_be_recorded_now_is_recorded_later(workspace: Workspace, db: Path) -> None:
     _, secret = workspace.keys.create("used")
     workspace.keys.authenticate(secret)
-    with Workspace.open(db) as other, other.engine._write():  # type: ignore[attr-defined]  # SQLite's own
+    with Workspace.open(db) as other, other.engine.database.write():  # type: ignore[attr-defined]  # SQLite's own
         workspace.keys.record_uses()
     assert workspace.keys.list()[0].last_used_at is None
     workspace.keys.record_uses()

@@ -584,7 +584,7 @@ def test_what_another_process_redacts_while_one_scrubs_stays_due(
     first, second = (hide(workspace, store, secret_path(chance, a), secret(chance, a, 3_000)) for a in MARKS)
     engine = workspace.engine
     assert isinstance(engine, SqliteEngine)
-    assert engine._writer is not None
+    assert engine.database._writer is not None
     with closing(SqliteEngine(db)) as other:
         interfered = False
 
@@ -594,9 +594,9 @@ def test_what_another_process_redacts_while_one_scrubs_stays_due(
                 interfered = True
                 other.redact(store.id, [second], now(), ALICE)
 
-        engine._writer.set_trace_callback(interfere)
+        engine.database._writer.set_trace_callback(interfere)
         workspace.versions.redact(store.id, [first], ALICE)
-        engine._writer.set_trace_callback(None)
+        engine.database._writer.set_trace_callback(None)
         assert interfered
         assert is_due(db)
         assert search.find()
