@@ -17,6 +17,7 @@ from pathlib import Path
 from memfs.model.errors import MemfsError, MountFailed
 from memfs.model.records import Session
 from memfs.mount import worker
+from memfs.mount.backoff import Backoff
 from memfs.mount.processes import Answer, asked, forget_environment, set_process_name
 from memfs.mount.root import Root, make_store_directory, plan_root, prepare_root, unguarded, unmount
 from memfs.mount.runtime import MountRecord, RootRecord, RootState
@@ -34,9 +35,6 @@ STOP_SECONDS = 30.0
 
 SETTLE_SECONDS = 5.0
 """How long the end of a session may wait for another process, which can be at a scrub for minutes."""
-
-BACKOFF_SECONDS = (0.0, 0.2, 0.5, 1.0, 2.0, 5.0)
-STABLE_SECONDS = 60.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +64,7 @@ class WorkerState:
     mount: StoreMount
     pid: int = 0
     started: float = 0.0
-    failures: int = 0
+    backoff: Backoff = field(default_factory=Backoff)
     restart_at: float | None = None
     gone: bool = field(default=False)
 
@@ -283,12 +281,10 @@ class Supervisor:
         return not all(store.gone for store in self._stores)
 
     def _schedule(self, store: WorkerState, status: int) -> None:
-        if time.monotonic() - store.started > STABLE_SECONDS:
-            store.failures = 0
-        delay = BACKOFF_SECONDS[min(store.failures, len(BACKOFF_SECONDS) - 1)]
-        store.failures += 1
+        delay = store.backoff.after(time.monotonic() - store.started)
         store.restart_at = time.monotonic() + delay
-        log.error("a worker died path=%s status=%s restart_in=%ss", store.mount.path, status, delay)
+        if store.backoff.told:
+            log.error("a worker died path=%s status=%s restart_in=%ss", store.mount.path, status, delay)
 
     def _restart(self, store: WorkerState) -> None:
         self._unmount(store.mount.path)
@@ -297,10 +293,12 @@ class Supervisor:
             self._make_point(store.mount.path)
             self._start(store)
         except MountFailed as error:
-            log.error("could not mount again path=%s reason=%s", store.mount.path, error)
+            if store.backoff.told:
+                log.error("could not mount again path=%s reason=%s", store.mount.path, error)
         except OSError as error:
             # Nothing of one store's may take the others down.
-            log.error("could not start a worker path=%s reason=%s", store.mount.path, error)
+            if store.backoff.told:
+                log.error("could not start a worker path=%s reason=%s", store.mount.path, error)
         else:
             log.info("mounted again path=%s", store.mount.path)
             try:

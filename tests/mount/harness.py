@@ -13,7 +13,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
@@ -298,11 +298,17 @@ class Site:
 
 
 def kill(pid: int) -> None:
-    """Kill a process that may have ended."""
+    """Kill a process that may have ended, and wait until it is gone."""
     try:
-        os.kill(pid, signal.SIGKILL)
+        process = os.pidfd_open(pid)
     except ProcessLookupError:
         return
+    try:
+        with suppress(ProcessLookupError):
+            signal.pidfd_send_signal(process, signal.SIGKILL)
+        assert select.select([process], [], [], LIMIT)[0], f"{pid} does not end"
+    finally:
+        os.close(process)
 
 
 def parent_of(pid: int) -> int:
