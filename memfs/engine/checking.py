@@ -15,16 +15,13 @@ from pathlib import Path
 
 from memfs.engine import opening
 from memfs.engine.copying import copy_pages, placed_file
-from memfs.engine.damage import named
+from memfs.engine.damage import LONGEST, shown
 from memfs.engine.invariants import INVARIANTS, Invariant
 from memfs.model.errors import Busy, NotFound, StorageFailed, UnusableDatabase
 from memfs.model.findings import Checked, Violation
 
 MOST = 100
 """Violations of one invariant that are told one by one."""
-
-LONGEST = 1_200
-"""Characters of a path or of what is said of one violation: more than a path has that memfs lets in."""
 
 Stage = Callable[[str, int, int], None]
 """Told what is looked at, and how many of how many there are done."""
@@ -106,7 +103,7 @@ def _violations(db: sqlite3.Connection, invariant: Invariant, stage: Stage) -> l
 def _told(violation: Violation) -> Violation:
     """With texts only, and none without end: in a damaged row, an id or a path may be anything."""
     places = {
-        name: value if isinstance(value, str) and len(value) <= LONGEST else named(value)
+        name: shown(value)
         for name in ("store_id", "memory_id", "version_id", "path")
         if (value := getattr(violation, name)) is not None
     }

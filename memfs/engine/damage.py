@@ -53,10 +53,19 @@ class Form:
         self._seen.add(kinds)
 
 
+LONGEST = 1_200
+"""Characters of a path or of what is said of one violation: more than a path has that memfs lets in."""
+
+
 def named(value: object) -> str:
     """A value of a row as a message may repeat it."""
     text = repr(value)
     return text if len(text) <= 80 else f"{text[:80]}…"
+
+
+def shown(value: object) -> str:
+    """An id or a word of a row as a message repeats it: anything that is no text so that it is seen to be none."""
+    return value if isinstance(value, str) and len(value) <= LONGEST else named(value)
 
 
 def text(value: object, of: object) -> bytes:

@@ -230,7 +230,8 @@ def check(path: Path, connection: sqlite3.Connection) -> list[str]:
         known = [migration.name for migration in migrations.pending(Database(empty, execute_plugins=False))]
     if not tables:
         return known
-    applied = {str(name) for (name,) in connection.execute("SELECT name FROM _sqlite_migrations")}
+    rows = connection.execute("SELECT name FROM _sqlite_migrations")
+    applied = {name if isinstance(name, str) else repr(name) for (name,) in rows}
     if newer := sorted(applied - set(known)):
         raise UnusableDatabase(f"{path} was made by a newer memfs ({newer[-1][:80]}): upgrade memfs-agent to open it")
     return [name for name in known if name not in applied]

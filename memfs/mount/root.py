@@ -210,9 +210,12 @@ def unmount(path: Path) -> None:
             if shutil.which("fusermount3") is None:
                 log.warning("could not unmount path=%s", path)
                 return
-            done = subprocess.run(
-                ["fusermount3", "-u", "-z", "-q", "--", os.fspath(path)], capture_output=True, text=True
-            )
+            command = ["fusermount3", "-u", "-z", "-q", "--", os.fspath(path)]
+            try:
+                done = subprocess.run(command, capture_output=True, text=True)
+            except OSError as error:  # no process to be had, for one
+                log.warning("could not unmount path=%s reason=%s", path, error.strerror)
+                return
             if done.returncode:
                 log.warning("could not unmount path=%s reason=%s", path, done.stderr.strip())
                 return

@@ -287,6 +287,21 @@ def test_whatever_is_in_the_rows(sound: bytes, columns: list[tuple[str, str]], t
     attempt()
 
 
+def test_bytes_for_a_text_are_found_wherever_they_are(
+    sound: bytes, columns: list[tuple[str, str]], tmp_path: Path
+) -> None:
+    """Python compares them with no text: each place where a row is looked at has to see them for what they are."""
+    scratch = tmp_path / "made.db"
+    for place in columns:
+        for number in (0, 41):
+            scratch.unlink(missing_ok=True)
+            scratch.write_bytes(sound)
+            with_row(scratch, *place, b"", number, as_text=False)
+            data = scratch.read_bytes()
+            tried(tmp_path, data, None, None)
+            tried(tmp_path, data, None, ("check", "--repair"))
+
+
 @pytest.mark.parametrize(
     "place, value, command",
     [

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.api.harness import serving
+from tests.faults.groups import memory_group
 from tests.faults.injecting import Call, Faults
 from tests.faults.places import FaultySite, answer, saved, synced
 from tests.mount.harness import kill, wait_until
@@ -128,3 +129,38 @@ def test_a_worker_that_cannot_be_started_is_started_later(at: FaultySite, notes:
     assert (notes / "known.md").read_text() == "known\n"
     assert saved(notes / "after.md", "after\n") == "ok"
     at.expect("a worker died", "could not start a worker .* Resource temporarily unavailable")
+
+
+def test_a_worker_that_the_kernel_kills_for_memory_comes_back_with_all_that_was_closed(
+    at: FaultySite, notes: Path
+) -> None:
+    """In a container with little memory it is the kernel that decides who ends; headroom cannot help then."""
+    worker = at.worker("notes")
+    closed = {f"/{number}.md": f"{number}\n" for number in range(20)}
+    for path, text in closed.items():
+        assert saved(notes / path[1:], text) == "ok"
+    with memory_group(f"memfs-test-{os.getpid()}") as group:
+        group.take(worker, 8 << 20)
+        with ExitStack() as stack:
+            answers = []
+            for number in range(300):  # some 30 MB, which nobody has closed yet
+                descriptor = -1
+                try:
+                    descriptor = os.open(notes / f"open{number}.md", os.O_WRONLY | os.O_CREAT)
+                    os.write(descriptor, b"x" * 100_000)
+                except OSError as error:
+                    answers.append(errno.errorcode[error.errno or 0])
+                    break
+                finally:
+                    if descriptor >= 0:
+                        stack.callback(answer, partial(os.close, descriptor))
+        assert group.killed == 1, "memory was never short"
+        assert answers[0] in {"ENOTCONN", "ECONNABORTED"}
+    wait_until(lambda: answer((notes / "0.md").read_text) == "ok", "it is mounted again", 60)
+    assert at.worker("notes") != worker
+    assert {path: (notes / path[1:]).read_text() for path in closed} == closed
+    assert saved(notes / "after.md", "after\n") == "ok"
+    heads = at.heads("notes")
+    assert {path: heads.get(path) for path in closed} == {path: text.encode() for path, text in closed.items()}
+    assert heads["/after.md"] == b"after\n"
+    at.expect("a worker died .* status=-9")

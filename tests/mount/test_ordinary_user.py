@@ -92,6 +92,25 @@ def test_a_user_s_killed_worker_comes_back(user: Site) -> None:
     assert user.heads("notes") == {"/again": b"again\n", "/closed": b"closed\n"}
 
 
+def test_a_user_who_may_start_no_process_has_the_store_back_once_they_may(user: Site) -> None:
+    """RLIMIT_NPROC counts all processes of a user: another program of theirs can use it up."""
+    user.mount("notes")
+    assert as_user(user, "echo closed > root/notes/closed").returncode == 0
+    log = Path(user.known()[0]["log"])
+    supervisor = user.supervisor()
+    limit = as_user(user, f"prlimit --pid {supervisor} --nproc --raw --noheadings -o SOFT").stdout.strip()
+    assert as_user(user, f"prlimit --pid {supervisor} --nproc=0:").returncode == 0
+    user.expected_log += ["a worker died", "could not start a worker", "could not unmount .* temporarily unavailable"]
+    kill(user.worker("notes"))
+    wait_until(lambda: log.read_text().count("could not start a worker") >= 2, "two tries in vain")
+    assert as_user(user, "cat root/notes/closed").returncode != 0
+    assert as_user(user, f"prlimit --pid {supervisor} --nproc={limit}:").returncode == 0
+    wait_until(lambda: as_user(user, "cat root/notes/closed").stdout == "closed\n", "the worker to come back")
+    assert user.supervisor() == supervisor
+    assert as_user(user, "echo again > root/notes/again").returncode == 0
+    assert user.heads("notes") == {"/again": b"again\n", "/closed": b"closed\n"}
+
+
 def test_after_a_user_s_supervisor_was_killed_it_mounts_again(user: Site) -> None:
     user.mount("notes")
     assert as_user(user, "echo kept > root/notes/kept; echo gone > root/scratch").returncode == 0

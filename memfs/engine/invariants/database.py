@@ -8,12 +8,16 @@ from typing import Any
 
 from sqlite_utils import Database
 
+from memfs.engine.damage import shown
 from memfs.engine.invariants.invariant import Told, quiet
 from memfs.engine.schema import migrations
 from memfs.model.findings import Violation
 
 _OF_INDEXES = ("missing from index", "wrong # of entries in index")
 MOST_OF_FILE = 100
+
+_NAMED = "typeof(name) = 'text'"
+"""In a damaged file the schema's own rows may hold anything."""
 
 
 def file(db: sqlite3.Connection, _told: Told = quiet) -> Iterator[Violation]:
@@ -55,10 +59,15 @@ def _shapes(db: sqlite3.Connection) -> dict[str, set[Any]]:
             ),
         }
         for (table,) in db.execute(
-            "SELECT name FROM sqlite_master WHERE type = 'table' AND substr(name, 1, 1) != '_'"
+            f"SELECT name FROM sqlite_master WHERE {_NAMED} AND type = 'table' AND substr(name, 1, 1) != '_'"
             " AND name NOT GLOB 'sqlite_*'"
         ).fetchall()
     }
+
+
+def _indexes_and_views(db: sqlite3.Connection) -> set[str]:
+    statement = f"SELECT name FROM sqlite_master WHERE {_NAMED} AND type IN ('index', 'view')"
+    return {name for (name,) in db.execute(statement)}
 
 
 def schema(db: sqlite3.Connection, _told: Told = quiet) -> Iterator[Violation]:
@@ -70,7 +79,7 @@ def schema(db: sqlite3.Connection, _told: Told = quiet) -> Iterator[Violation]:
             yield Violation("schema", f"the table {table} is missing")
         elif there[table] != shape:
             yield Violation("schema", f"the table {table} has other columns or keys than memfs gives it")
-    names = {name for (name,) in db.execute("SELECT name FROM sqlite_master WHERE type IN ('index', 'view')")}
+    names = _indexes_and_views(db)
     for name in made:
         if name not in names:
             yield Violation("schema", f"the index or view {name} is missing", repair="makes it")
@@ -78,7 +87,7 @@ def schema(db: sqlite3.Connection, _told: Told = quiet) -> Iterator[Violation]:
 
 def repair_schema(db: sqlite3.Connection) -> None:
     """Make the indexes and views that are missing."""
-    names = {name for (name,) in db.execute("SELECT name FROM sqlite_master WHERE type IN ('index', 'view')")}
+    names = _indexes_and_views(db)
     for name, statement in _wanted()[1].items():
         if name not in names:
             db.execute(statement)
@@ -91,9 +100,9 @@ def workspace(db: sqlite3.Connection, _told: Told = quiet) -> Iterator[Violation
         yield Violation("workspace", f"there are {len(rows)} workspaces, not one")
     for days, wanted, done in rows:
         if not isinstance(days, int) or days < 1:
-            yield Violation("workspace", f"versions are kept for {days} days")
+            yield Violation("workspace", f"versions are kept for {shown(days)} days")
         if not isinstance(wanted, int) or not isinstance(done, int) or done > wanted:
-            found = f"{done} scrubs are done, but {wanted} were wanted"
+            found = f"{shown(done)} scrubs are done, but {shown(wanted)} were wanted"
             yield Violation("workspace", found, repair="wants one more: the next command that may write does it")
 
 

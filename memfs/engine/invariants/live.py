@@ -38,14 +38,17 @@ class _Rebuilt:
 
 def heads(db: sqlite3.Connection, _told: Told = quiet) -> Iterator[Violation]:
     """A memory lives where its newest version is no deletion, and is what that version says."""
-    wrong = db.execute(f"SELECT m.store_id, m.id, m.head_version_id, m.path, v.operation {_WRONG_HEADS}").fetchall()
+    wrong = db.execute(
+        f"SELECT m.store_id, m.id, m.head_version_id, m.path, v.sequence IS NOT NULL, v.operation IS 'deleted'"
+        f" {_WRONG_HEADS}"
+    ).fetchall()
     lost = db.execute(f"SELECT v.store_id, v.memory_id, v.id, v.path {_LOST_HEADS}").fetchall()
     rebuilt = {each.memory_id for each in _rebuildable(db)} if wrong or lost else set()
-    for store_id, memory_id, version_id, path, newest in wrong:
+    for store_id, memory_id, version_id, path, has_version, is_deleted in wrong:
         found, repair = "the memory is not what its newest version says", "takes it from there"
-        if newest is None:
+        if not has_version:
             found, repair = "the memory has no version", ""
-        elif newest == "deleted":
+        elif is_deleted:
             found, repair = "the memory is there, but its newest version says that it was deleted", "takes it out"
         elif memory_id not in rebuilt:
             repair = ""  # its text is gone, or something else is at its path
@@ -65,6 +68,7 @@ def _rebuildable(db: sqlite3.Connection) -> list[_Rebuilt]:
             *db.execute(f"SELECT m.id, v.store_id, v.path, 1 {_WRONG_HEADS} AND {complete}"),
             *db.execute(f"SELECT v.memory_id, v.store_id, v.path, 0 {_LOST_HEADS} AND {complete}"),
         )
+        if all(isinstance(value, str) for value in row[:3])
     ]
     if not wanted:
         return []

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
 
-from memfs.engine.damage import named
+from memfs.engine.damage import named, shown
 from memfs.engine.invariants.invariant import Told, quiet
 from memfs.model import ids
 from memfs.model.findings import Violation
@@ -40,13 +40,13 @@ def limits(db: sqlite3.Connection, _told: Told = quiet) -> Iterator[Violation]:
         "SELECT session_id, count(*) FROM session_attachments GROUP BY session_id HAVING count(*) > ?",
         (MAX_ATTACHMENTS,),
     ):
-        yield Violation("limits", f"the session {session_id} has {count} stores, and may have {MAX_ATTACHMENTS}")
+        yield Violation("limits", f"the session {shown(session_id)} has {count} stores, and may have {MAX_ATTACHMENTS}")
     for session_id, store_id, length in db.execute(
         "SELECT session_id, store_id, length(instructions) FROM session_attachments WHERE length(instructions) > ?",
         (MAX_INSTRUCTIONS,),
     ):
-        found = f"the session {session_id} has instructions of {length:,} characters, and may have {MAX_INSTRUCTIONS:,}"
-        yield Violation("limits", found, store_id)
+        found = f"instructions of {length:,} characters, and may have {MAX_INSTRUCTIONS:,}"
+        yield Violation("limits", f"the session {shown(session_id)} has {found}", store_id)
 
 
 _IDS = (
@@ -114,13 +114,15 @@ def forms(db: sqlite3.Connection, _told: Told = quiet) -> Iterator[Violation]:
             f"SELECT id, {column} FROM {table} WHERE CASE WHEN json_valid({column})"
             f" THEN json_type({column}) != 'object' ELSE 1 END"
         ):
-            yield Violation("forms", f"{table}.{column} of {of} is {named(value)}, no JSON object")
+            yield Violation("forms", f"{table}.{column} of {shown(of)} is {named(value)}, no JSON object")
     for (key_id,) in db.execute(
         "SELECT id FROM api_keys WHERE length(secret_sha256) != 64 OR secret_sha256 GLOB '*[^0-9a-f]*'"
         " OR all_stores NOT IN (0, 1)"
     ):
-        yield Violation("forms", f"the key {key_id} has no hash of a secret, or does not say which stores are its")
+        yield Violation(
+            "forms", f"the key {shown(key_id)} has no hash of a secret, or does not say which stores are its"
+        )
     for (key_id,) in db.execute(
         "SELECT id FROM api_keys WHERE all_stores AND id IN (SELECT key_id FROM api_key_stores)"
     ):
-        yield Violation("forms", f"the key {key_id} is for all stores and for certain ones")
+        yield Violation("forms", f"the key {shown(key_id)} is for all stores and for certain ones")

@@ -4,6 +4,7 @@ import sqlite3
 from collections.abc import Iterator
 from hashlib import sha256
 
+from memfs.engine.damage import shown
 from memfs.engine.invariants.invariant import ROWS_A_TIME, Told, quiet
 from memfs.model.findings import Violation
 
@@ -37,7 +38,7 @@ def repair_texts(db: sqlite3.Connection) -> None:
     for number, digest, text in db.execute(
         "SELECT id, sha256, bytes FROM contents WHERE size_bytes IS NOT length(bytes)"
     ).fetchall():
-        if isinstance(text, bytes) and sha256(text).hexdigest() == digest:
+        if isinstance(text, bytes) and isinstance(digest, str) and sha256(text).hexdigest() == digest:
             db.execute("UPDATE contents SET size_bytes = ? WHERE id = ?", (len(text), number))
     db.execute(
         "UPDATE memory_versions SET content_size_bytes = (SELECT size_bytes FROM contents WHERE id = content_id)"
@@ -63,14 +64,15 @@ def hashes(db: sqlite3.Connection, told: Told = quiet) -> Iterator[Violation]:
             yield Violation("hashes", found, store_id, memory_id, version_id, path, repair)
 
 
-def _judged(digest: str, size: int, text: object) -> tuple[str, str]:
+def _judged(digest: object, size: object, text: object) -> tuple[str, str]:
     """What is wrong with a text, and what a repair does; empty where nothing is."""
     if not isinstance(text, bytes):
         return "the text is not stored as bytes", ""
-    if (found := sha256(text).hexdigest()) != digest:
-        return f"the text has the hash {found}, not {digest}: it was changed", ""
-    if len(text) != size:
-        return f"the text has {len(text)} bytes, not {size}", "takes the size of the text"
+    found = sha256(text).hexdigest()
+    if not isinstance(digest, str) or digest != found:
+        return f"the text has the hash {found}, not {shown(digest)}: it was changed", ""
+    if not isinstance(size, int) or size != len(text):
+        return f"the text has {len(text)} bytes, not {shown(size)}", "takes the size of the text"
     try:
         text.decode()
     except UnicodeDecodeError as error:
@@ -126,7 +128,11 @@ def operations(db: sqlite3.Connection, _told: Told = quiet) -> Iterator[Violatio
         WHERE before IS NOT NULL AND ((operation = 'created') != (before = 'deleted') OR moved)
         """
     ):
-        found = "the version before it is of another store" if moved else f"{operation} cannot follow {before}"
+        found = (
+            "the version before it is of another store"
+            if moved
+            else f"{shown(operation)} cannot follow {shown(before)}"
+        )
         yield Violation("operations", found, store_id, memory_id, version_id, path)
 
 
@@ -134,7 +140,7 @@ def orphans(db: sqlite3.Connection, _told: Told = quiet) -> Iterator[Violation]:
     """Every text is a version's."""
     repair = "" if _texts_missing(db) else "takes it out of the database"
     for digest, size in db.execute(f"SELECT sha256, size_bytes {_ORPHANS}"):
-        yield Violation("orphans", f"no version has the text {digest} ({size} bytes)", repair=repair)
+        yield Violation("orphans", f"no version has the text {shown(digest)} ({shown(size)} bytes)", repair=repair)
 
 
 _ORPHANS = """

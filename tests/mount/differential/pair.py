@@ -91,6 +91,8 @@ class Pair:
     """Paths in the store and texts of closes that waited for their process's other descriptors (``LATE``)."""
     aside: set[str] = field(default_factory=set)
     """Memories renamed to an editor's backup; the store keeps their heads for some seconds."""
+    exchanged: set[str] = field(default_factory=set)
+    """Memories that an exchange of names brought to that of a temporary: they have no other, and stay memories."""
     done: list[str] = field(default_factory=list)
     opened: int = 0
     began: float = field(default_factory=time.monotonic)
@@ -265,10 +267,20 @@ class Pair:
                 self.spoiled.add(into.inode)
             elif isinstance(operation, op.WriteFile):
                 self.spoiled.add(self.tree[operation.path].inode)
+                self._write_what_fits(process, operation)
         if difference.remedy is Remedy.SKIP:
             return
         expected = self.twin.workers[process].do(operation)
         self._true(expected.errno is None, lambda: f"the mount: {number}\nthe tmpfs: {expected.errno}")
+
+    def _write_what_fits(self, process: int, operation: op.WriteFile) -> None:
+        """The kernel may send the pages of one write(2) one by one: what is below the limit is then written."""
+        before = self.tree[operation.path].data
+        fits = operation.data[: max(0, MAX_CONTENT_BYTES - len(before))]
+        shown = self.mount.workers[process].do(op.ReadFile(operation.path))
+        if fits and (shown.errno, shown.value) == (None, before + fits):
+            again = self.twin.workers[process].do(replace(operation, data=fits))
+            assert again.errno is None
 
     def _drop(self, process: int, operation: op.Operation, slot: Slot | None) -> None:
         """The mount shows the last version of a file again, unless somebody else writes at it."""
@@ -474,6 +486,7 @@ class Pair:
                         break
                 else:
                     moved[path] = memory
+            self.exchanged |= {memory for path, memory in moved.items() if is_scratch(path)}
             return moved
         if is_scratch(new) and not is_scratch(old):
             if old in memories:
@@ -487,10 +500,17 @@ class Pair:
 
     def _check_database(self) -> None:
         """Heads are the tree's, no version is without a reason, and none is missing."""
-        files = {path: entry.data for path, entry in self.tree.items() if not entry.directory and not is_scratch(path)}
+        files = {}
 
         def agreed() -> bool:
+            nonlocal files
             heads = self.database.heads(f"/{self.name}")
+            kept = {path for path, head in heads.items() if head.memory in self.exchanged}
+            files = {
+                path: entry.data
+                for path, entry in self.tree.items()
+                if not entry.directory and (path in kept or not is_scratch(path))
+            }
             shown = {path: head.text for path, head in heads.items() if head.memory not in self.aside or path in files}
             return shown == files
 
