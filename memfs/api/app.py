@@ -24,6 +24,7 @@ from memfs.api.front import Front
 from memfs.api.metrics import Metrics
 from memfs.api.rates import Rates
 from memfs.model.errors import Busy, MemfsError
+from memfs.model.repeats import Repeats
 from memfs.workspace import Workspace
 
 log = logging.getLogger(__name__)
@@ -113,11 +114,13 @@ def _operation_id(route: APIRoute) -> str:
 
 async def _outliving(task: Callable[[], Awaitable[None]]) -> None:
     """Run what has no request that could be told what went wrong: begin it again, for the server must live on."""
+    repeats = Repeats()
     while True:
         try:
             await task()
-        except Exception:
-            log.exception("beside the requests something failed, and is tried again")
+        except Exception as error:
+            if repeats.worth_telling(repr(error)):
+                log.exception("beside the requests something failed, and is tried again")
             await anyio.sleep(AGAIN_SECONDS)
         else:
             return

@@ -1,5 +1,6 @@
 """The command ``memfs``: its group, and what becomes of an error."""
 
+import errno
 import os
 import sys
 import traceback
@@ -158,6 +159,15 @@ DATABASE = click.Path(path_type=Path, readable=False)
 """Whether it can be read is for the engine to say: it knows why not, and what to do."""
 
 
+_NEXT_STEPS = {
+    errno.EAGAIN: "; no process or thread may be started: end some, or raise their limit (ulimit -u, pids.max)",
+    errno.ENOMEM: "; memory is used up: end something, or raise its limit (ulimit -v, memory.max)",
+    errno.EMFILE: "; close some, or raise their limit (ulimit -n)",
+    errno.ENFILE: "; close some, or raise the system's limit (fs.file-max)",
+}
+"""What to do where the system itself gives no more, by the errno."""
+
+
 def _fail(message: str, code: int) -> NoReturn:
     """End with one line on stderr; with MEMFS_DEBUG set, after the traceback of the error at hand."""
     if os.environ.get("MEMFS_DEBUG"):
@@ -248,7 +258,7 @@ class MemfsGroup(click.Group):
             except OSError:
                 _abandon_output()  # it was our output that failed, and it would fail again at exit
             where = "" if error.filename is None else f"{os.fsdecode(error.filename)}: "
-            _fail(f"{where}{error.strerror or error}", exits.REFUSED)
+            _fail(f"{where}{error.strerror or error}{_NEXT_STEPS.get(error.errno or 0, '')}", exits.REFUSED)
         except Exception as error:
             hint = "" if os.environ.get("MEMFS_DEBUG") else "; MEMFS_DEBUG=1 shows where"
             _fail(f"a fault of memfs: {type(error).__name__}: {error}{hint}", exits.INTERNAL)

@@ -14,6 +14,7 @@ import trio
 
 from memfs.model.errors import MemfsError, MountFailed, NotFound
 from memfs.model.records import Access, Actor, ConflictPolicy
+from memfs.model.repeats import Repeats
 from memfs.mount.hints import pyfuse3
 from memfs.mount.invalidation import Invalidator
 from memfs.mount.operations import StoreOperations, mount_options
@@ -220,11 +221,13 @@ async def _serve(workspace: Workspace, operations: StoreOperations, feed: Feed |
 
 async def _outliving(task: Callable[[], Awaitable[None]]) -> None:
     """Run what has no request that could be told what went wrong: begin it again, for the mount must live on."""
+    repeats = Repeats()
     while True:
         try:
             await task()
-        except Exception:
-            log.exception("beside the requests something failed, and is tried again")
+        except Exception as error:
+            if repeats.worth_telling(repr(error)):
+                log.exception("beside the requests something failed, and is tried again")
             await trio.sleep(AGAIN_SECONDS)
         else:
             return

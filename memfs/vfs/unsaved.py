@@ -5,10 +5,9 @@ from collections.abc import Callable, Sequence
 
 import trio
 
-log = logging.getLogger(__name__)
+from memfs.model.repeats import Repeats
 
-AGAIN_SECONDS = 60.0
-"""How often it is told that it lasts. A store has 2,000 files, and each is tried again every few seconds."""
+log = logging.getLogger(__name__)
 
 NAMED = 5
 """How many of the files are named in a line."""
@@ -21,18 +20,17 @@ class Unsaved:
         """``clock`` gives seconds."""
         self._clock = clock
         self._paths: dict[int, str] = {}
-        self._reason = ""
         self._since = 0.0
-        self._told_at = 0.0
+        # A store has 2,000 files, and each is tried again every few seconds.
+        self._repeats = Repeats(clock)
 
     def failed(self, inode: int, path: str, reason: str) -> None:
         """A file could not be committed; its text is kept, and tried again."""
-        moment = self._clock()
         if not self._paths:
-            self._since, self._reason = moment, ""
+            self._since = self._clock()
+            self._repeats.over()
         self._paths[inode] = path
-        if reason != self._reason or moment - self._told_at >= AGAIN_SECONDS:
-            self._reason, self._told_at = reason, moment
+        if self._repeats.worth_telling(reason):
             log.error("could not commit %s yet, and will try again: %s", named(list(self._paths.values())), reason)
 
     def settled(self, inode: int) -> None:

@@ -131,6 +131,13 @@ def test_a_worker_that_cannot_be_started_is_started_later(at: FaultySite, notes:
     at.expect("a worker died", "could not start a worker .* Resource temporarily unavailable")
 
 
+def test_a_command_that_gets_no_process_says_what_to_do(at: FaultySite, notes: Path, faults: Faults) -> None:
+    with faults.fail(Call.FORK, number=errno.EAGAIN) as fault:
+        at.refused(1, "mount", "-s", "notes", "--root", at.directory / "other", says="raise their limit (ulimit -u")
+        assert fault.injected
+    assert (notes / "known.md").read_text() == "known\n"
+
+
 def test_a_worker_that_the_kernel_kills_for_memory_comes_back_with_all_that_was_closed(
     at: FaultySite, notes: Path
 ) -> None:

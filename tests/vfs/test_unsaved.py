@@ -4,7 +4,8 @@ import logging
 
 import pytest
 
-from memfs.vfs.unsaved import AGAIN_SECONDS, Unsaved
+from memfs.model.repeats import AGAIN_SECONDS
+from memfs.vfs.unsaved import Unsaved
 
 
 class Clock:
