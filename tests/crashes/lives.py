@@ -67,7 +67,7 @@ class Stage:
 
 
 @contextmanager
-def _stage(directory: Path, database: str, seed: int, *, through_link: bool) -> Iterator[tuple[Stage, Life]]:
+def staged(directory: Path, database: str, seed: int, *, through_link: bool = False) -> Iterator[tuple[Stage, Life]]:
     """Record; afterwards all has ended, and the life is complete."""
     below = directory / "disk"
     below.mkdir()
@@ -100,7 +100,7 @@ def on_mounts(directory: Path, seed: int, *, steps: int = 60, through_link: bool
     ``brief`` does without the server, and without mounting again.
     """
     database = "memfs.db" if through_link else "data/memfs/memfs.db"
-    with _stage(directory, database, seed, through_link=through_link) as (stage, life):
+    with staged(directory, database, seed, through_link=through_link) as (stage, life):
         stage.run("store", "create", STORE)
         for mounts in stage.mounts:
             mounts.start()
@@ -261,7 +261,7 @@ class Work:
 
 def of_commands(directory: Path, seed: int) -> Life:
     """A new database, its first memories, a redaction and two backups."""
-    with _stage(directory, "data/memfs/memfs.db", seed, through_link=False) as (stage, life):
+    with staged(directory, "data/memfs/memfs.db", seed) as (stage, life):
         stage.run("store", "create", STORE)
         for path in ("/a.md", "/b.md"):
             stage.run("memory", "create", STORE, path, "--content", stage.text(30))

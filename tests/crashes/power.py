@@ -39,7 +39,7 @@ def rows_of(database: Path) -> list[Row]:
     with closing(sqlite3.connect(f"{database.as_uri()}?mode=ro", uri=True)) as db:
         return db.execute(
             "SELECT sequence, v.id, store_id, memory_id, operation, path, bytes, created_by_type, created_by_id,"
-            " v.created_at, content_sha256, redacted_at FROM memory_versions AS v"
+            " v.created_at, content_sha256, redacted_at, content_size_bytes FROM memory_versions AS v"
             " LEFT JOIN contents ON contents.id = content_id ORDER BY sequence"
         ).fetchall()
 
@@ -71,6 +71,30 @@ class History:
     secrets: dict[str, str] = field(default_factory=dict)
     """Version to the text that is taken from it."""
 
+    def state(self, rows: list[Row]) -> str:
+        """How much of it is there."""
+        return "a part of the history" if len(rows) < len(self.rows) else "the whole history"
+
+    def differs(self, rows: list[Row], promised: Promised) -> Iterator[str]:
+        """What is wrong with the versions that are left: they must be a prefix, and hold what was promised."""
+        if len(rows) < promised.versions:
+            yield f"{promised.versions - len(rows)} of {promised.versions} versions that were synced are gone"
+        if len(rows) > len(self.rows):
+            yield "there are more versions than were ever written"
+        earlier = {row[1]: row for row in self.earlier}
+        for row, known in zip(rows, self.rows, strict=False):
+            redacted = row[1] in promised.redacted
+            if row != known and (redacted or row != earlier.get(row[1])):
+                yield f"version {row[0]} is not what it was: {row[1:6]} instead of {known[1:6]}"
+
+    def damaged(self, _rows: list[Row], violations: list[str]) -> Iterator[str]:
+        """What ``memfs check`` says and should not."""
+        yield from violations
+
+    def beside(self, _directory: Path, _rows: list[Row]) -> Iterator[str]:
+        """What is wrong with files beside the database, which nobody has named."""
+        yield from ()
+
     def promise(self, promised: Promised, said: dict[str, Any]) -> None:
         """Take in a mark."""
         match said["kind"]:
@@ -86,6 +110,8 @@ class History:
                 promised.backups.add(said["path"])
             case "redacted":
                 promised.redacted[said["version"]] = said["text"]
+            case "done":
+                pass
             case _:
                 raise ValueError(said)
 
@@ -112,6 +138,10 @@ class Diary:
     def redacted(self, version: str, text: str) -> None:
         """A text is nowhere from now on."""
         self._mark(kind="redacted", version=version, text=text)
+
+    def done(self) -> None:
+        """A command has ended that promises nothing of a loss of power: a good moment for one."""
+        self._mark(kind="done")
 
     def _mark(self, **said: Any) -> None:
         self.recorder.mark(json.dumps(said))
@@ -207,7 +237,7 @@ def _look(directory: Path, database: str, history: History, promised: Promised, 
     for version, text in promised.redacted.items():
         yield from (f"{where} holds the text of {version}" for where in _holding(directory, text))
     try:
-        yield from map(str, check(path).violations)
+        violations = list(map(str, check(path).violations))
         rows = rows_of(path)
     except NotFound:
         states["no database"] += 1
@@ -218,8 +248,10 @@ def _look(directory: Path, database: str, history: History, promised: Promised, 
         yield f"it cannot be opened: {error}"
         return
     else:
-        states["a part of the history" if len(rows) < len(history.rows) else "the whole history"] += 1
-        yield from _differs(rows, history, promised)
+        states[history.state(rows)] += 1
+        yield from history.differs(rows, promised)
+        yield from history.damaged(rows, violations)
+        yield from history.beside(directory, rows)
         if missing := promised.directories - directories_of(path):
             yield f"directories that were synced are gone: {sorted(missing)}"
     yield from _goes_on(path, directory, rows, history)
@@ -229,18 +261,6 @@ def _holding(directory: Path, text: str) -> Iterator[str]:
     for path in directory.rglob("*"):
         if path.is_file() and text.encode() in path.read_bytes():
             yield path.name
-
-
-def _differs(rows: list[Row], history: History, promised: Promised) -> Iterator[str]:
-    if len(rows) < promised.versions:
-        yield f"{promised.versions - len(rows)} of {promised.versions} versions that were synced are gone"
-    if len(rows) > len(history.rows):
-        yield "there are more versions than were ever written"
-    earlier = {row[1]: row for row in history.earlier}
-    for row, known in zip(rows, history.rows, strict=False):
-        redacted = row[1] in promised.redacted
-        if row != known and (redacted or row != earlier.get(row[1])):
-            yield f"version {row[0]} is not what it was: {row[1:6]} instead of {known[1:6]}"
 
 
 def _goes_on(path: Path, directory: Path, rows: list[Row], history: History) -> Iterator[str]:
@@ -253,8 +273,9 @@ def _goes_on(path: Path, directory: Path, rows: list[Row], history: History) -> 
     except MemfsError as error:
         yield f"it cannot be written to: {error}"
         return
-    yield from (f"after it was written to: {each}" for each in check(path).violations)
     now = rows_of(path)
+    violations = list(map(str, check(path).violations))
+    yield from (f"after it was written to: {each}" for each in history.damaged(now, violations))
     if now[: len(rows)] != rows or len(now) != len(rows) + 1:
         yield "another history after it was written to"
     for row in rows:
