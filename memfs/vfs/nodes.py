@@ -139,6 +139,7 @@ class FileNode(Node):
     """A file. ``buffer`` is the one working copy that all handles share, or None while the head's text is served."""
 
     __slots__ = (
+        "__weakref__",
         "appended_from",
         "author",
         "base",

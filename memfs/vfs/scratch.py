@@ -1,6 +1,7 @@
 """The account of scratch: what the temporaries of one mount hold together, in memory (DESIGN.md 13)."""
 
 import errno
+from weakref import WeakSet
 
 from memfs.vfs.errors import os_error
 from memfs.vfs.nodes import FileNode
@@ -19,13 +20,14 @@ class ScratchAccount:
         self.limit = limit
         self.used = 0
         self._charged: set[FileNode] = set()
-        self._files: set[FileNode] = set()
-        """Those that were made as scratch; some may be gone, or memories by now."""
+        self._files: WeakSet[FileNode] = WeakSet()
+        """Those that were made as scratch; some may be unlinked, or memories by now. Not kept alive by this: an editor
+        makes and removes one with each save, and what is gone would hold its text for as long as the mount lives."""
 
     def check_room(self) -> None:
         """Whether one more file can be made. Raises ENOSPC."""
         if len(self._files) >= MAX_SCRATCH_FILES:
-            self._files = {node for node in self._files if node.attached and node.scratch}
+            self._files = WeakSet(node for node in self._files if node.attached and node.scratch)
             if len(self._files) >= MAX_SCRATCH_FILES:
                 raise os_error(errno.ENOSPC, f"there may be {MAX_SCRATCH_FILES} scratch files: remove some")
 

@@ -1,13 +1,14 @@
 """What one mount may hold in memory, whatever somebody does with it: each limit is met, and given back."""
 
 import errno
+import gc
 import os
 from pathlib import Path
 
 import pytest
 
 from memfs.model.records import MAX_CONTENT_BYTES, Actor, Store
-from memfs.vfs import handles, scratch
+from memfs.vfs import FileNode, handles, scratch
 from memfs.vfs.working import MAX_WORKING_BYTES, WorkingCopies
 from memfs.workspace import Workspace, accesses
 from tests.vfs.harness import READ, SAVE, UPDATE, Files, in_trio, refused
@@ -140,6 +141,50 @@ async def test_open_directories_hold_only_so_many_names(files: Files, monkeypatc
     assert sorted(name for name, node in again.entries() if node) == [b".", b"..", b"a", b"b", b"c", b"d"]
     files.fs.releasedir(again.number)
     files.fs.releasedir(other.number)
+
+
+def files_in_memory() -> int:
+    """How many files there are for Python, reachable by a path or not."""
+    gc.collect()
+    return sum(isinstance(each, FileNode) for each in gc.get_objects())
+
+
+@in_trio
+async def test_what_is_gone_is_kept_by_nobody(files: Files, workspace: Workspace, store: Store) -> None:
+    """Files come and go for as long as a mount lives, and so do what editors make beside them."""
+    other = Files(workspace, store, session="sesn_2")
+    files.compare_inodes = False
+
+    async def come_and_go(number: int) -> None:
+        text = f"{number}\n" * 500
+        await files.write("/kept", text)
+        await files.write("/.kept.swp", text)
+        await files.unlink("/.kept.swp")
+        await files.write("/.kept.tmp", text)
+        await files.rename("/.kept.tmp", "/kept")
+        await files.rename("/kept", "/kept~")
+        await files.write("/kept", text + "again")
+        await files.unlink("/kept~")
+        await files.write("/gone", text)
+        await files.rename("/gone", "/gone too")
+        reading = await files.open("/kept")
+        files.get(reading)
+        await other.write("/kept", text + "elsewhere")
+        await other.unlink("/gone too")
+        assert await files.read("/kept") == text + "elsewhere"
+        await files.close(reading)
+        await files.mkdir("/directory")
+        await files.write("/directory/of scratch.tmp", text)
+        await files.unlink("/directory/of scratch.tmp")
+        await files.rmdir("/directory")
+
+    for number in range(3):
+        await come_and_go(number)
+    before = files_in_memory()
+    for number in range(3, 40):
+        await come_and_go(number)
+    assert files_in_memory() == before
+    files.check()
 
 
 @in_trio
