@@ -1,8 +1,9 @@
-"""Rounds of chance: writers in a mount and by the API while calls below them fail, and what must be there afterwards.
+"""Rounds of chance: writers in a mount, by the API and by commands while calls below them fail, and what must be there
+afterwards.
 
 Each round makes one or two faults at random, lets the writers work, lifts the faults, and waits until all that was kept
-is saved. Every path has one writer, every text is written once. What close, fsync or the API has acknowledged must be
-in the history, and a memory must hold the last text that was acknowledged or one that was written after it.
+is saved. Every path has one writer, every text is written once. What close, fsync, the API or a command acknowledged is
+in the history, and a memory holds the last text that was acknowledged, or one that was written after it.
 """
 
 import errno
@@ -15,6 +16,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from memfs.cli import exits
 from tests.api.harness import Server, serving
 from tests.faults.injecting import ALWAYS, SHORT, Call, Fault, Faults
 from tests.faults.places import SAVED_SECONDS, FaultySite
@@ -23,6 +25,9 @@ from tests.soundness import assert_sound
 
 FILES = 4
 """Paths of each writer."""
+
+KEEPS_NOTHING = ("/api", "/command")
+"""How the paths of those begin who are refused for good."""
 
 LARGE = "x" * 60_000
 """Now and then a text is that long, so that the log is moved into the database again and again."""
@@ -140,6 +145,15 @@ class Rounds:
             answer = self._server.post(f"{self._memories}/{memory_id}", {"content": text})
         self._note(f"/{name}", text, "ok" if answer.status == 200 else str(answer.status))
 
+    def _by_command(self, chance: random.Random, name: str) -> None:
+        """A process of its own, which opens the database, while the others have it open."""
+        text = self._new_text(chance)
+        doing = "update" if f"/{name}" in self._texts and self._texts[f"/{name}"].acknowledged else "create"
+        done = self._at.run("memory", doing, "notes", f"/{name}", "--content", text, check=False)
+        if done.returncode == exits.INTERNAL:
+            self.outcome.wrong.append(f"a command ended with a fault of memfs: {done.stderr}")
+        self._note(f"/{name}", text, "ok" if done.returncode == 0 else f"exit {done.returncode}")
+
     def _work(self, how: Callable[[random.Random, str], None], prefix: str, seed: int, times: int) -> None:
         chance = random.Random(seed)
         for _ in range(times):
@@ -181,7 +195,12 @@ class Rounds:
     def _round(self) -> None:
         writers = [
             threading.Thread(target=self._work, args=(how, prefix, self._chance.randrange(1 << 30), times))
-            for how, prefix, times in ((self._mounted, "a", 12), (self._mounted, "b", 12), (self._by_api, "api", 6))
+            for how, prefix, times in (
+                (self._mounted, "a", 12),
+                (self._mounted, "b", 12),
+                (self._by_api, "api", 6),
+                (self._by_command, "command", 2),
+            )
         ]
         with ExitStack() as stack:
             self._make(stack)
@@ -196,7 +215,7 @@ class Rounds:
     def _close_again(self) -> None:
         """The next close of a kept text saves it."""
         for path, known in self._texts.items():
-            if known.later and not path.startswith("/api"):
+            if known.later and not path.startswith(KEEPS_NOTHING):
                 try:
                     os.close(os.open(self._at.root / "notes" / path[1:], os.O_WRONLY))
                 except OSError as error:
@@ -234,11 +253,11 @@ class Rounds:
 
     @staticmethod
     def _possible(path: str, known: Known) -> set[bytes | None]:
-        """What a memory may hold. A mount keeps the last text that was refused, and saves it; the API keeps nothing."""
+        """What a memory may hold. A mount keeps the last text that was refused, and saves it; others keep nothing."""
         last = known.acknowledged[-1].encode() if known.acknowledged else None
         if not known.later:
             return {last}
-        if path.startswith("/api"):
+        if path.startswith(KEEPS_NOTHING):
             return {last, *(text.encode() for text in known.later)}
         return {known.later[-1].encode()}
 
