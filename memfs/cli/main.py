@@ -160,7 +160,7 @@ DATABASE = click.Path(path_type=Path, readable=False)
 
 
 _NEXT_STEPS = {
-    errno.EAGAIN: "; no process or thread may be started: end some, or raise their limit (ulimit -u, pids.max)",
+    errno.EAGAIN: "; if a process or thread was to be started: end some, or raise their limit (ulimit -u, pids.max)",
     errno.ENOMEM: "; memory is used up: end something, or raise its limit (ulimit -v, memory.max)",
     errno.EMFILE: "; close some, or raise their limit (ulimit -n)",
     errno.ENFILE: "; close some, or raise the system's limit (fs.file-max)",

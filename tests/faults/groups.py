@@ -53,9 +53,11 @@ def memory_group(name: str) -> Iterator[MemoryGroup]:
     try:
         group.directory.mkdir()
     except OSError as error:
+        # In a container the control groups may be read-only, and nothing of memfs can change that.
         pytest.skip(f"no control group can be made here: {error}")
     try:
         if not os.access(group.directory / group._limit, os.W_OK):
+            # In the second version the group above has to pass its memory controller on: the machine's business.
             pytest.skip("no memory can be counted in a control group here")
         yield group
     finally:
