@@ -9,11 +9,15 @@ halved, done twice or put out of order.
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
+from itertools import accumulate, combinations, starmap
 
 from tests.crashes.journal import Operation, pieces_of, text_of
 
 SLOW_SECONDS = 4.0
 """What takes longer may be committed in between, after five seconds unsaved (DESIGN.md 1)."""
+
+PAGE_SIZE = 4096
+"""Bytes of a page of a file, at the end of which the kernel may leave a write() whose process is killed."""
 
 
 @dataclass(frozen=True)
@@ -114,11 +118,17 @@ def _version(files: dict[str, str], path: str, text: str) -> Version:
 def _saved(operation: Operation, world: World, path: str, pieces: list[str], before: str) -> Iterator[Outcome]:
     """A text written in place, piece by piece: on a local disk too, who is killed in between leaves a part of it.
 
-    Never anything but what whole calls of write() have brought. ``before`` is what they were added to.
+    Never anything but what whole calls of write() have brought, or one that was cut off in between at the end of a page
+    of the file: the kernel looks for a deadly signal before each page, on a tmpfs too. ``before`` is what the text was
+    added to, in ASCII as all that is written here.
     """
     files = dict(world.files)
-    parts = [before + "".join(pieces[:count]) for count in range(len(pieces) + 1)]
-    whole = parts[-1]
+    whole = before + "".join(pieces)
+    ends = set(accumulate(map(len, pieces), initial=len(before)))
+    slow = operation.told.get("took", SLOW_SECONDS) >= SLOW_SECONDS
+    if slow:  # or its writer was killed
+        ends |= set(range(len(before) // PAGE_SIZE * PAGE_SIZE + PAGE_SIZE, len(whole), PAGE_SIZE))
+    parts = [whole[:end] for end in sorted(ends - {len(whole)})]
 
     def through(*texts: str) -> Outcome:
         commits: list[Commit] = []
@@ -130,13 +140,12 @@ def _saved(operation: Operation, world: World, path: str, pieces: list[str], bef
         return commits, world.after(now)
 
     yield through(whole)
-    slow = operation.told.get("took", SLOW_SECONDS) >= SLOW_SECONDS
     if operation.done is not True:
-        yield from (through(part) for part in parts[:-1])
+        yield from map(through, parts)
     if slow:
-        yield from (through(part, whole) for part in parts[:-1])
+        yield from (through(part, whole) for part in parts)
         if operation.done is not True:
-            yield from (through(first, second) for first in parts[:-1] for second in parts[:-1] if first < second)
+            yield from starmap(through, combinations(parts, 2))
 
 
 def _moved(world: World, path: str, target: str) -> Iterator[Outcome]:
