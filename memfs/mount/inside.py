@@ -18,7 +18,17 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from memfs.model.errors import MountFailed
-from memfs.mount.processes import MNT_DETACH, MS_NODEV, MS_NOSUID, MS_RDONLY, Answer, began_ticks, mount_points
+from memfs.mount.processes import (
+    MNT_DETACH,
+    MS_NODEV,
+    MS_NOSUID,
+    MS_PRIVATE,
+    MS_RDONLY,
+    MS_REC,
+    Answer,
+    began_ticks,
+    mount_points,
+)
 from memfs.mount.root import SOURCES
 from memfs.mount.runtime import MountRecord, RootRecord
 from memfs.mount.supervisor import Plan, Supervisor, WorkerState
@@ -138,6 +148,19 @@ def _mount(sandbox: Sandbox, path: Path, before: int, read_only: bool, telling: 
     flags = MS_NOSUID | MS_NODEV | (MS_RDONLY if read_only else 0)
     _checked(_libc.mount(b"memfs", os.fsencode(path), b"fuse.memfs", flags, options.encode()))
     socket.send_fds(telling, [f"{uid} {gid}".encode()], [device])
+
+
+def seclude(sandbox: Sandbox) -> bool:
+    """Close a sandbox off from what is mounted on the host from now on; whether that could be done.
+
+    bubblewrap lets it travel in, and what is hidden now could be mounted once more where it would show.
+    """
+
+    def close_off() -> int:
+        sandbox.enter()
+        return 1 if _libc.mount(None, b"/", None, MS_REC | MS_PRIVATE, None) else 0
+
+    return _in_child(close_off, _ENTER_SECONDS) == 0
 
 
 def unmount(sandbox: Sandbox, path: Path) -> None:

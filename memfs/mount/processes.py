@@ -19,6 +19,8 @@ _libc = ctypes.CDLL(None, use_errno=True)
 MS_RDONLY = 1
 MS_NOSUID = 2
 MS_NODEV = 4
+MS_REC = 16384
+MS_PRIVATE = 1 << 18
 MNT_DETACH = 2
 _PR_SET_PDEATHSIG = 1
 _PR_SET_NAME = 15

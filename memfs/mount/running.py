@@ -29,7 +29,7 @@ from typing import NoReturn
 from memfs.model.errors import MountFailed
 from memfs.mount import sandbox
 from memfs.mount.control import end_dead_runs, end_session
-from memfs.mount.inside import InsideSupervisor, Sandbox, run_record
+from memfs.mount.inside import InsideSupervisor, Sandbox, run_record, seclude
 from memfs.mount.processes import adopt_orphans, began_ticks, can_mount, check_device, close_inherited, die_with_parent
 from memfs.mount.runtime import RUNS, RootState, run_name
 from memfs.mount.seccomp import system_call_filter
@@ -47,6 +47,8 @@ LOOK_SECONDS = 0.2
 """How often to look whether the command has stopped itself, where that would leave a terminal with nobody at it."""
 RESTARTS = 5
 """How often a supervisor that somebody killed is replaced."""
+REMAKES = 20
+"""How often a sandbox is made once more because mounts came or went meanwhile, each of some hundredths of a second."""
 
 _FORWARDED = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT, signal.SIGUSR1, signal.SIGUSR2)
 _WATCHED = (*_FORWARDED, signal.SIGCHLD, signal.SIGTSTP)
@@ -56,11 +58,15 @@ for the command to say."""
 
 _WORTH_READING = re.compile(r"level=(WARNING|ERROR|CRITICAL)|Traceback")
 
-_READY, _GO = 8, 9
+_ERRORS, _READY, _GO = 7, 8, 9
 """Descriptors of the gate. The shell can name those of one digit only."""
-_GATE = f'echo >&{_READY}; read _ <&{_GO} || exit 125; exec "$@" {_READY}>&- {_GO}<&-'
+_GATE = f'echo >&{_READY}; read _ <&{_GO} || exit 125; exec "$@" 2>&{_ERRORS} {_ERRORS}>&- {_READY}>&- {_GO}<&-'
 """What runs first in the sandbox: it says that the sandbox is made, and waits until the stores are mounted in it. Where
-nobody says so, nothing is run."""
+nobody says so, nothing is run. What it runs has the caller's standard error, and bubblewrap one of its own."""
+
+
+class _NotMade(MountFailed):
+    """bubblewrap could not make the sandbox."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +78,11 @@ class Run:
     command: Sequence[str]
     environment: dict[str, str]
     note: Callable[[str], None]
+
+    @property
+    def names(self) -> list[str]:
+        """The names of the stores' directories."""
+        return [Path(attachment.mount_path).name for attachment in self.plan.session.attachments]
 
 
 def check_runnable() -> None:
@@ -93,7 +104,7 @@ def run(what: Run) -> int:
 
     Raises MountFailed where it could not be started; then nothing is left.
     """
-    made = sandbox.make(what.view, [Path(attachment.mount_path).name for attachment in what.plan.session.attachments])
+    made = sandbox.make(what.view, what.names)
     for text in made.notes:
         what.note(text)
     end_dead_runs()
@@ -101,7 +112,7 @@ def run(what: Run) -> int:
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # ignored by the caller, our children would end unseen
     adopt_orphans()  # bubblewrap ends before the init of its sandbox has
     with state.hold() as lock:
-        running = _Running(what, state, made.arguments, lock)
+        running = _Running(what, state, made, lock)
         try:
             # Before anything runs, so that whatever ends us all, somebody finds the session that has no end.
             state.write(run_record(what.plan, os.getpid()))
@@ -115,16 +126,18 @@ def run(what: Run) -> int:
 class _Running:
     """One command in its sandbox."""
 
-    def __init__(self, what: Run, state: RootState, arguments: list[str], lock: int) -> None:
+    def __init__(self, what: Run, state: RootState, made: sandbox.Made, lock: int) -> None:
         self.what = what
         self.state = state
         self.lock = lock
-        self.arguments = arguments
+        self.made = made
         self.bubblewrap = 0
         self.supervisor = 0
         self.restarts = 0
         self._told = -1
         """What bubblewrap says of itself; open for as long as it lives, or saying it would end it."""
+        self._go = -1
+        """Where to say that the command may begin."""
         self.sandbox: Sandbox | None = None
         self.status: int | None = None
 
@@ -132,81 +145,106 @@ class _Running:
 
     def start(self) -> None:
         """Make the sandbox, mount the stores in it, and let the command begin. Raises MountFailed."""
+        self._make_sandbox()
+        self._supervise()
+        signal.pthread_sigmask(signal.SIG_BLOCK, _WATCHED)
+        with suppress(BrokenPipeError):
+            os.write(self._go, b"\n")
+        os.close(self._go)
+        self._go = -1
+
+    def _make_sandbox(self) -> None:
+        """Make a sandbox that hides all that is to be hidden when it is closed off from the host's mounts.
+
+        They come and go while it is made: what was to be hidden and is gone, bubblewrap cannot cover; and what came
+        after the look at them would be shown. Then another sandbox is made. Raises MountFailed.
+        """
+        for left in reversed(range(REMAKES + 1)):
+            failed: MountFailed | None = None
+            try:
+                self._begin()
+            except _NotMade as error:
+                failed = error
+            made = sandbox.make(self.what.view, self.what.names)
+            if failed is not None and (made.closed == self.made.closed or not left):
+                raise failed
+            if failed is None and made.closed <= self.made.closed:
+                return
+            self._abandon()
+            self.made = made
+        raise MountFailed("what memfs has mounted here changes so often that it could not be hidden: try again")
+
+    def _begin(self) -> None:
+        """Start bubblewrap, and wait until it has made the sandbox, where the command waits. Raises _NotMade."""
         self._told, telling = os.pipe()
         ready, saying = os.pipe()
-        waiting, go = os.pipe()
+        waiting, self._go = os.pipe()
+        words = os.memfd_create("memfs-run")
         try:
             ours = os.getpid()
             self.bubblewrap = os.fork()
             if self.bubblewrap == 0:
-                self._become_bubblewrap(ours, telling, saying, waiting)
+                self._become_bubblewrap(ours, telling, saying, waiting, words)
             for descriptor in (telling, saying, waiting):
                 os.close(descriptor)
-            self._await(ready)
-            self._supervise()
-            signal.pthread_sigmask(signal.SIG_BLOCK, _WATCHED)
-            with suppress(BrokenPipeError):
-                os.write(go, b"\n")
-        except BaseException:
-            # Before the gate is closed, which would tell the command that nobody comes.
-            self._kill_bubblewrap()
-            raise
+            if not self._is_made(ready):
+                raise _NotMade(_diagnosis(os.pread(words, 4096, 0).decode(errors="replace")))
         finally:
-            for descriptor in (ready, go):
+            for descriptor in (ready, words):
                 os.close(descriptor)
 
-    def _become_bubblewrap(self, parent: int, telling: int, saying: int, waiting: int) -> NoReturn:
+    def _become_bubblewrap(self, parent: int, telling: int, saying: int, waiting: int, words: int) -> NoReturn:
         try:
+            # Beyond those with a fixed number.
+            errors, telling, saying, waiting = (_moved(descriptor) for descriptor in (2, telling, saying, waiting))
+            os.dup2(words, 2)
             die_with_parent(parent, signal.SIGKILL)
             ours = [number for number in _IGNORED_OUTSIDE if signal.getsignal(number) != signal.SIG_IGN]
             for number in ours:
                 signal.signal(number, signal.SIG_IGN)
             signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # which Python ignores
-            # Beyond those with a fixed number.
-            telling, saying, waiting = (_moved(descriptor) for descriptor in (telling, saying, waiting))
+            os.dup2(errors, _ERRORS)
             os.dup2(saying, _READY)
             os.dup2(waiting, _GO)
             options = ["--die-with-parent", "--unshare-pid", "--cap-drop", "ALL", "--json-status-fd", str(telling)]
             if not can_mount():
                 options += ["--unshare-user", "--disable-userns"]
-            kept = {telling, _READY, _GO}
+            kept = {telling, _ERRORS, _READY, _GO}
             program = system_call_filter()
             if program is None:
                 options.append("--new-session")
             else:
                 kept.add(rules := _in_memory(program))
                 options += ["--seccomp", str(rules)]
-            kept.add(listed := _in_memory(b"".join(os.fsencode(word) + b"\0" for word in self.arguments)))
+            kept.add(listed := _in_memory(b"".join(os.fsencode(word) + b"\0" for word in self.made.arguments)))
             close_inherited(keep=kept)
             for descriptor in kept:
                 os.set_inheritable(descriptor, True)
             default = ",".join(signal.Signals(number).name.removeprefix("SIG") for number in ours)
             restored = ["env", f"--default-signal={default}"] if default else ["env"]
             command = ["sh", "-c", _GATE, "memfs run", *restored, "--", *self.what.command]
-            words = ["bwrap", *options, "--args", str(listed), "--", *command]
-            os.execvpe("bwrap", words, self.what.environment)
+            os.execvpe("bwrap", ["bwrap", *options, "--args", str(listed), "--", *command], self.what.environment)
         except BaseException as error:
             with suppress(OSError):
-                os.write(2, f"memfs: bubblewrap could not be started: {error}\n".encode())
+                os.write(2, f"it could not be started: {error}\n".encode())
         finally:
             os._exit(1)
 
-    def _await(self, ready: int) -> None:
-        """Wait until the sandbox is made. Raises MountFailed."""
+    def _is_made(self, ready: int) -> bool:
+        """Wait until the sandbox is made, and close it off; whether it could be."""
         deadline = time.monotonic() + SETUP_SECONDS
         said = b""
         while not said.endswith(b"}\n"):
             part = _read(self._told, deadline)
             if not part:
-                raise MountFailed(_diagnosis())
+                return False
             said += part
         pid = int(json.loads(said.splitlines()[0])["child-pid"])
         try:
             self.sandbox = Sandbox(pid, os.pidfd_open(pid))
         except ProcessLookupError:
-            raise MountFailed(_diagnosis()) from None
-        if not _read(ready, deadline):
-            raise MountFailed(_diagnosis())
+            return False
+        return bool(_read(ready, deadline)) and seclude(self.sandbox)
 
     def _supervise(self) -> None:
         """Fork a supervisor and wait until it has mounted everything. Raises MountFailed."""
@@ -364,22 +402,28 @@ class _Running:
             os.waitpid(self.bubblewrap, 0)
             self.bubblewrap = 0
 
-    def end(self) -> None:
-        """Wait until everything that was written is committed and nothing of ours runs."""
+    def _abandon(self) -> None:
+        """End the sandbox with all that is in it."""
         self._kill_bubblewrap()
         if self.sandbox is not None:
             select.select([self.sandbox.descriptor], [], [], LINGER_SECONDS)
             with suppress(ChildProcessError):
                 os.waitpid(self.sandbox.pid, os.WNOHANG)
+            os.close(self.sandbox.descriptor)
+        # The gate only now: closed before, it would tell the command that nobody comes.
+        for descriptor in (self._told, self._go):
+            if descriptor >= 0:
+                os.close(descriptor)
+        self.sandbox, self._told, self._go = None, -1, -1
+
+    def end(self) -> None:
+        """Wait until everything that was written is committed and nothing of ours runs."""
+        self._abandon()
         committed = self._end_supervisor() if self.supervisor else False
         if not committed:
             self.state.forget_refusals()
             if self.what.plan.ends_session:
                 end_session(self.what.plan.database, self.what.plan.session.id)
-        if self.sandbox is not None:
-            os.close(self.sandbox.descriptor)
-        if self._told >= 0:
-            os.close(self._told)
         _forget_log(self.state.log_path)
 
     def _end_supervisor(self) -> bool:
@@ -431,8 +475,9 @@ def _state(pid: int) -> str:
     return ""
 
 
-def _diagnosis() -> str:
-    """Why a sandbox could not be made, as far as the system's settings tell."""
+def _diagnosis(words: str) -> str:
+    """Why a sandbox could not be made: what bubblewrap said, and what the system's settings tell."""
+    said = f"bubblewrap says: {'; '.join(words.splitlines())}" if words.strip() else "bubblewrap does not say why"
     for name, closed, what in (
         ("kernel/unprivileged_userns_clone", "0", "user namespaces are for root only here"),
         ("user/max_user_namespaces", "0", "user namespaces are turned off here"),
@@ -441,8 +486,6 @@ def _diagnosis() -> str:
         with suppress(OSError):
             if not can_mount() and Path(f"/proc/sys/{name}").read_text().strip() == closed:
                 setting = name.replace("/", ".")
-                return (
-                    f"the sandbox could not be made: {what} (sysctl {setting} = {closed}); bubblewrap's words are above"
-                )
+                return f"the sandbox could not be made: {what} (sysctl {setting} = {closed}); {said}"
     hint = "" if can_mount() else "; in a container it takes --cap-add SYS_ADMIN, or user namespaces that are allowed"
-    return f"the sandbox could not be made: bubblewrap's words are above{hint}"
+    return f"the sandbox could not be made: {said}{hint}"

@@ -66,10 +66,11 @@ class View:
 
 @dataclass(frozen=True, slots=True)
 class Made:
-    """What bubblewrap is told, and what to tell the person who runs it."""
+    """What bubblewrap is told, and what to tell the person who runs it; ``closed`` are the directories it covers."""
 
     arguments: list[str]
     notes: list[str]
+    closed: frozenset[Path]
 
 
 def make(view: View, names: Iterable[str]) -> Made:
@@ -132,7 +133,7 @@ def make(view: View, names: Iterable[str]) -> Made:
         arguments += ["--remount-ro", str(path)]
     if not view.network:
         arguments.append("--unshare-net")
-    return Made([*arguments, "--chdir", str(view.workdir)], notes)
+    return Made([*arguments, "--chdir", str(view.workdir)], notes, frozenset(closed))
 
 
 def _check_places(view: View, binds: Sequence[Bind]) -> None:

@@ -894,11 +894,13 @@ def test_without_bubblewrap_it_says_how_to_get_it(user: Site) -> None:
         (programs / "bwrap").chmod(0o755)
 
     def failing(programs: Path) -> None:
-        (programs / "bwrap").write_text('#!/bin/sh\n[ "$1" = --version ] && echo bubblewrap 0.8.0 || exit 1\n')
+        (programs / "bwrap").write_text(
+            '#!/bin/sh\n[ "$1" = --version ] && echo bubblewrap 0.8.0 && exit\necho bwrap: no such thing >&2\nexit 1\n'
+        )
 
     assert "apt install bubblewrap" in with_path(lambda programs: None)
     assert "0.8 or newer" in with_path(old)
-    assert "the sandbox could not be made" in with_path(failing)
+    assert "the sandbox could not be made: bubblewrap says: bwrap: no such thing" in with_path(failing)
     del user.extra["PATH"]
     assert all(session.ended_at for session in sessions(user))
     nothing_left(user)
@@ -926,6 +928,98 @@ def test_without_privilege_it_makes_its_own_or_says_what_it_takes(at: Site) -> N
     assert "user namespaces are turned off here (sysctl user.max_user_namespaces = 0)" in refused.stderr
     at.prefix = ()
     assert at.heads("notes") == {"/a.md": b"kept\n"}
+
+
+@contextmanager
+def shared(directory: Path) -> Iterator[Path]:
+    """A directory from which what is mounted below travels to other namespaces, as from / where systemd runs."""
+    directory.mkdir(exist_ok=True)
+    subprocess.run(["mount", "--bind", directory, directory], check=True)
+    subprocess.run(["mount", "--make-shared", directory], check=True)
+    try:
+        yield directory
+    finally:
+        subprocess.run(["umount", "--recursive", directory], check=True)
+
+
+def test_what_is_mounted_later_outside_does_not_show(who: Site) -> None:
+    """Neither another store nor the database's directory, once more; and unmounting does not wait for the sandbox."""
+    who.store("other", **{"secret.md": "secret"})
+    with ExitStack() as mounts:
+        late = mounts.enter_context(shared(who.directory / "late"))
+        for path in (late, late / "root", late / "again"):
+            path.mkdir(exist_ok=True)
+            if who.prefix:
+                give(path)
+        look = f"find {late} | sort | tr '\\n' ' '; grep -c {late}/ /proc/self/mountinfo"
+        script = f"echo made; while read -r _; do {look}; done; true"
+        with running(who, script) as process:
+            assert hear(process) == "made"
+            assert process.stdin is not None
+            who.run("mount", "--root", late / "root", "-s", "other")
+            subprocess.run(["mount", "--bind", who.db.parent, late / "again"], check=True)
+            assert (late / "again" / who.db.name).exists()
+            assert as_user(who, f"cat {late}/root/other/secret.md").stdout == "secret"
+            process.stdin.write("look\n")
+            process.stdin.flush()
+            assert hear(process) == f"{late} {late}/again {late}/root 0"
+            subprocess.run(["umount", late / "again"], check=True)
+            who.run("umount", late / "root")
+            assert [row["state"] for row in who.status() if row["path"].startswith(str(late))] == []
+            process.stdin.close()
+            assert process.wait(LIMIT) == 0
+            mounts.close()
+
+
+@pytest.mark.parametrize("event", ["comes", "goes"])
+def test_what_is_mounted_while_a_sandbox_is_made_is_hidden(user: Site, event: str) -> None:
+    """As where several runs begin and mounts end at once: what is looked at is not what there is a moment later."""
+    programs = user.directory / "programs"
+    programs.mkdir()
+    asked, answered = programs / "asked", programs / "answered"
+    for pipe in (asked, answered):
+        os.mkfifo(pipe, 0o666)
+        pipe.chmod(0o666)
+    bubblewrap = shutil.which("bwrap")
+    # The first time it waits until something has happened.
+    script = f"""#!/bin/sh
+        if [ "$1" != --version ] && ! [ -e {programs}/happened ]; then
+            echo > {asked}; read _ < {answered}
+        fi
+        exec {bubblewrap} "$@"
+    """
+    (programs / "bwrap").write_text(script)
+    (programs / "bwrap").chmod(0o755)
+    user.extra["PATH"] = f"{programs}:{os.environ['PATH']}"
+
+    def mount(place: Path) -> None:
+        place.mkdir()
+        subprocess.run(["mount", "-t", "tmpfs", "memfs-scratch", place], check=True)
+        (place / "secret").touch()
+
+    with ExitStack() as mounts:
+        place = mounts.enter_context(shared(user.directory / "shared"))
+        stays, other = place / "stays", place / "other"
+        mount(stays)
+        if event == "goes":
+            mount(other)
+        look = f"ls -A {stays}; ls -A {other}; echo looked; echo kept > /mnt/memory/notes/a.md; echo words >&2"
+        with running(user, look) as process:
+            assert asked.read_text() == "\n"
+            if event == "goes":
+                subprocess.run(["umount", other], check=True)
+                other.rmdir()
+            else:
+                mount(other)
+            (programs / "happened").touch()
+            answered.write_text("\n")
+            said, errors = process.communicate(timeout=LIMIT)
+            assert process.returncode == 0, errors
+            mounts.close()
+        missing = f"ls: cannot access '{other}': No such file or directory"
+        assert said == "looked\n"
+        assert errors.splitlines() == [*([missing] if event == "goes" else []), "words"]
+    assert user.heads("notes") == {"/a.md": b"kept\n"}
 
 
 def test_it_runs_beside_mounts_and_hides_them(user: Site) -> None:
