@@ -214,7 +214,7 @@ def test_any_input_reaches_the_commands_as_it_came(input_: object, command: str)
         if asked["command"] in ("view", "create", "delete"):
             assert ("path" in asked) is ("path" in input_)
         assert all(repr(asked[field]) == repr(input_[field]) for field in asked)
-        assert asked["command"] == input_["command"]
+        assert repr(asked["command"]) == repr(input_["command"])  # which may be no number
     else:
         assert asked is input_
 
