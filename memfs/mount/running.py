@@ -66,7 +66,7 @@ nobody says so, nothing is run. What it runs has the caller's standard error, an
 
 
 class _NotMade(MountFailed):
-    """bubblewrap could not make the sandbox."""
+    """The sandbox could not be made, or not be closed off."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,6 +189,8 @@ class _Running:
                 os.close(descriptor)
             if not self._is_made(ready):
                 raise _NotMade(_diagnosis(os.pread(words, 4096, 0).decode(errors="replace")))
+            if self.sandbox is None or not seclude(self.sandbox):
+                raise _NotMade("the sandbox could not be closed off from later mounts: entering it is forbidden here")
         finally:
             for descriptor in (ready, words):
                 os.close(descriptor)
@@ -231,7 +233,7 @@ class _Running:
             os._exit(1)
 
     def _is_made(self, ready: int) -> bool:
-        """Wait until the sandbox is made, and close it off; whether it could be."""
+        """Wait until the sandbox is made; whether it could be."""
         deadline = time.monotonic() + SETUP_SECONDS
         said = b""
         while not said.endswith(b"}\n"):
@@ -244,7 +246,7 @@ class _Running:
             self.sandbox = Sandbox(pid, os.pidfd_open(pid))
         except ProcessLookupError:
             return False
-        return bool(_read(ready, deadline)) and seclude(self.sandbox)
+        return bool(_read(ready, deadline))
 
     def _supervise(self) -> None:
         """Fork a supervisor and wait until it has mounted everything. Raises MountFailed."""
