@@ -132,13 +132,16 @@ class Worker:
             assert file.read() == self.texts[path], f"{path} is not as it was written"
 
     def read_others(self) -> None:
-        """A file that clients change, rename and delete meanwhile."""
+        """A file that clients change, rename and delete meanwhile.
+
+        Where one was deleted, another's rename below it makes a directory of its name.
+        """
         directory = self.at("/notes")
         name = self.random.choice(os.listdir(directory))
         try:
             with open(f"{directory}/{name}") as file:
                 text = file.read()
-        except FileNotFoundError:
+        except (FileNotFoundError, IsADirectoryError):
             return
         assert is_whole(text), f"/notes/{name} is a mixture"
 
