@@ -65,7 +65,7 @@ _GATE = f'echo >&{_READY}; read _ <&{_GO} || exit 125; exec "$@" 2>&{_ERRORS} {_
 nobody says so, nothing is run. What it runs has the caller's standard error, and bubblewrap one of its own."""
 
 
-class _NotMade(MountFailed):
+class _NotMade(Exception):
     """The sandbox could not be made, or not be closed off."""
 
 
@@ -160,14 +160,14 @@ class _Running:
         after the look at them would be shown. Then another sandbox is made. Raises MountFailed.
         """
         for left in reversed(range(REMAKES + 1)):
-            failed: MountFailed | None = None
+            failed: str | None = None
             try:
                 self._begin()
             except _NotMade as error:
-                failed = error
+                failed = str(error)
             made = sandbox.make(self.what.view, self.what.names)
             if failed is not None and (made.closed == self.made.closed or not left):
-                raise failed
+                raise MountFailed(failed)
             if failed is None and made.closed <= self.made.closed:
                 return
             self._abandon()
