@@ -177,7 +177,7 @@ def run(server: Server, document: JsonObject, tmp_path_factory: pytest.TempPathF
 @pytest.mark.timeout(300 * EFFORT)
 def test_each_operation_by_itself(run: Any, document: JsonObject) -> None:
     """Examples, every limit of the document from both sides, and random requests, valid and not."""
-    report = run("--phases", "examples,coverage,fuzzing", "--max-examples", str(6 * EFFORT))
+    report = run("--phases", "examples,coverage,fuzzing", "--max-examples", str(10 * EFFORT))
     total = len(list(operations(document)))
     assert f"Selected: {total - 1}/{total}\n  Tested: {total - 1}\n" in report
 

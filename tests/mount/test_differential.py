@@ -31,8 +31,8 @@ from tests.mount.differential.sequences import BEGINNING, sequences
 from tests.mount.differential.worker import workers
 from tests.mount.harness import LIMIT, Site, site
 
-EXAMPLES = 120 if EFFORT == 1 else 250
-"""A quarter of a minute's work, and half a minute's of each part where there is more effort."""
+EXAMPLES = 250
+"""About half a minute's work."""
 
 SHRINKING_SECONDS = 45.0
 """For how long a failure is made smaller before it is shown; many that fail wait for what never comes."""

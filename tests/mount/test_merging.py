@@ -216,7 +216,7 @@ def test_nothing_that_others_append_is_lost_with_a_file_that_is_moved_over_anoth
     for name in os.listdir(notes):
         found |= set((notes / name).read_text().splitlines())
     assert found == set(lines)
-    assert moves, f"{len(lines)} lines were appended before anything was moved"
+    assert moves > 5
 
 
 def test_what_an_attachment_wants_done(at: Site, notes: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
